@@ -63,7 +63,8 @@ type Task struct {
 	Bits         float64 `json:"bits" range:"[1, 1e12]"`
 	CyclesPerBit float64 `json:"cycles_per_bit" range:"[1e-3, 1e9]"`
 	DeadlineS    float64 `json:"deadline_s" range:"(0, 3600]"`
-	Function     string  `json:"function,omitempty" match:"id"` // that a worker computes it with; absent: computed nowhere but by its user
+	Function     string  `json:"function,omitempty" match:"id"`   // that a worker computes it with; absent: computed nowhere but by its user
+	Digest       string  `json:"digest,omitempty" match:"digest"` // that the worker's must have too; absent: any
 }
 
 // Decision is where a user computes its task. Local is aircraft 0 with offload 0.
@@ -74,7 +75,14 @@ type Decision struct {
 	CPUHz      float64 `json:"cpu_hz" range:"[0, 1e15]"`               // this user's share; 0 when local
 	ReportSlot *int    `json:"report_slot,omitempty" range:"[0, 1e9]"` // decided from this older report
 	Grant      string  `json:"grant,omitempty" match:"grant"`          // for the aircraft's worker, see telemetry/task
+	Refused    string  `json:"refused,omitempty" enum:"function,digest"`
 }
+
+// Values of a decision's Refused: no worker that was received lately has the task's function, or with the digest that its user named.
+const (
+	RefusedFunction = "function"
+	RefusedDigest   = "digest"
+)
 
 // Result is how a user's task ended.
 type Result struct {
@@ -175,6 +183,7 @@ type Worker struct {
 	CPUS        float64          `json:"cpu_s,omitempty" range:"[0, 1e12]"`        // CPU time of all tasks since it began
 	ComputeJ    *float64         `json:"compute_j,omitempty" range:"[0, 1e12]"`    // measured joules of them; null: not measured
 	Functions   []WorkerFunction `json:"functions,omitempty" max:"64"`
+	Costs       []WorkerCost     `json:"costs,omitempty" max:"64"`
 	Refused     int64            `json:"refused,omitempty" range:"[0, 9007199254740992]"` // requests since it began
 }
 
@@ -182,6 +191,14 @@ type Worker struct {
 type WorkerFunction struct {
 	ID           string  `json:"id" match:"id"`
 	Digest       string  `json:"digest" match:"digest"` // SHA-256 of its program
+	CyclesPerBit float64 `json:"cycles_per_bit" range:"[1e-3, 1e9]"`
+}
+
+// WorkerCost is what a function takes on a worker, as measured there. Where a function is not among the costs, what [WorkerFunction] says
+// counts.
+type WorkerCost struct {
+	Function     string  `json:"function" match:"id"`
+	Digest       string  `json:"digest" match:"digest"`
 	CyclesPerBit float64 `json:"cycles_per_bit" range:"[1e-3, 1e9]"`
 }
 

@@ -50,7 +50,8 @@ func (l *Leader) keepUncomputable(s *slot.Snapshot, names []string, d *slot.Deci
 		if u.Server == 0 {
 			continue
 		}
-		if a := &s.Aircraft[u.Server-1]; a.CPUHz == 0 || !l.workers.Computes(a.Number, l.users.Function(names[i])) {
+		function, digest := l.users.Function(names[i])
+		if a := &s.Aircraft[u.Server-1]; a.CPUHz == 0 || !l.workers.Computes(a.Number, function, digest) {
 			u.Server, u.Offload, kept = 0, 0, true
 		}
 	}

@@ -252,6 +252,7 @@ func (l *Leader) configure() {
 		Claims: l.Policy.Claims}
 	l.users.Initialize()
 	l.workers = workers.Workers{Fleet: c.Fleet, MaxCPUHz: l.Policy.Physics.EdgeCPUHz, Workers: c.Workers()}
+	l.users.CyclesPerBit = func(function, digest string) float64 { return l.workers.CyclesPerBit(function, digest, l.Clock.Now()) }
 }
 
 // idleTick is one mission second outside the slots.

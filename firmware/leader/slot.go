@@ -280,11 +280,12 @@ func (l *Leader) publishDecisions(n int, names []string) (sent int) {
 		}
 		sent++
 		d := &l.current.decision.Users[i]
-		out := telemetry.Decision{Slot: n}
+		function, digest := l.users.Function(name)
+		out := telemetry.Decision{Slot: n, Refused: l.workers.Refusal(function, digest, l.Clock.Now())}
 		if d.Server > 0 && d.Offload > 0 && d.CPUHz > 0 {
 			out.Aircraft = s.Aircraft[d.Server-1].Number
 			out.Offload, out.CPUHz = min(d.Offload, 1), d.CPUHz
-			out.Grant = l.workers.Grant(l.mission.ID(), name, l.users.Function(name), out.Aircraft, n, out.Offload*s.Users[i].Task.Bits,
+			out.Grant = l.workers.Grant(l.mission.ID(), name, function, out.Aircraft, n, out.Offload*s.Users[i].Task.Bits,
 				out.CPUHz, l.Clock.Now())
 		}
 		if i == l.current.policyUsers-1 {

@@ -3,6 +3,7 @@ package leader_test
 import (
 	"encoding/base64"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ type reporter struct {
 	decisions map[string]telemetry.Decision // the last of each user
 }
 
-func newReporter(t *testing.T, r *rig.Rig, functions map[string]string) *reporter {
+func newReporter(t *testing.T, r *rig.Rig, tasks map[string]telemetry.Task) *reporter {
 	x := &reporter{decisions: map[string]telemetry.Decision{}}
 	c := &telemetry.Client{Broker: r.BrokerOf("users"), Name: "users", Subscriptions: []telemetry.Subscription{{Filter: r.Topics.Slot()},
 		{Filter: r.Topics.AllDecisions(), QoS: 1}}}
@@ -32,10 +33,11 @@ func newReporter(t *testing.T, r *rig.Rig, functions map[string]string) *reporte
 		switch kind {
 		case telemetry.KindSlot:
 			x.beacon, _ = telemetry.DecodeSlot(m.Payload)
-			for user, function := range functions {
+			for user, task := range tasks {
+				task.Bits, task.CyclesPerBit, task.DeadlineS = 1e6, 1000, 1
 				publish(c, r.Topics.Report(user), telemetry.Report{
 					Slot: x.beacon.Slot, PositionM: [2]float64{500, 500}, CPUHz: 1e9,
-					Task: &telemetry.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 1, Function: function},
+					Task: &task,
 				})
 			}
 		case telemetry.KindDecision:
@@ -72,7 +74,8 @@ func TestUsersGoWhereAWorkerIsReceived(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.Config.Aircraft[1].Worker, r.Config.Aircraft[1].GrantKey = "uav2.example:7300", keyFile
-		users := newReporter(t, r, map[string]string{"with": "blobs", "other": "network", "without": ""})
+		users := newReporter(t, r, map[string]telemetry.Task{"with": {Function: "blobs"}, "other": {Function: "network"}, "without": {},
+			"old": {Function: "blobs", Digest: strings.Repeat("ab", 32)}})
 		worker, digest := r.Client("worker"), "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 		received := telemetry.Worker{CPUHz: 31e9, Functions: []telemetry.WorkerFunction{{ID: "blobs", Digest: digest, CyclesPerBit: 400}}}
 		r.FlyToSlot(3)
@@ -103,8 +106,8 @@ func TestUsersGoWhereAWorkerIsReceived(t *testing.T) {
 			float64(g.Bytes) < d.Offload*1e6/8 || float64(g.Bytes) > d.Offload*1e6/8+1 || g.Share == 0 {
 			t.Errorf("%+v is granted for %+v, %v", g, d, err)
 		}
-		for _, user := range []string{"other", "without"} {
-			if d := users.decision(user); d.Aircraft != 0 || d.Grant != "" {
+		for user, refused := range map[string]string{"other": telemetry.RefusedFunction, "without": "", "old": telemetry.RefusedDigest} {
+			if d := users.decision(user); d.Aircraft != 0 || d.Grant != "" || d.Refused != refused {
 				t.Errorf("%s: %+v", user, d)
 			}
 		}

@@ -1,6 +1,6 @@
 // User computes the files of a folder as tasks, on this device and on the fleet's aircraft.
-// Package device has the library; this package has the command line, the folder, and the
-// device's own executor.
+// Package device has the library; this package has the command line, the folder (watcher.go), and the
+// device's own executor (computer.go).
 package main
 
 import (
@@ -10,18 +10,14 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
-	"strings"
-	"sync"
-	"time"
 
 	"prefdt/configs/cli"
 	"prefdt/firmware/user/device"
 	"prefdt/firmware/worker/function"
-	"prefdt/firmware/worker/share"
 	"prefdt/inference/physics"
 	"prefdt/telemetry"
+	"prefdt/telemetry/task"
 )
 
 // Config is configs/user.yaml, where each key is explained.
@@ -44,6 +40,19 @@ type Config struct {
 type Function struct {
 	function.Config `yaml:",inline"`
 	CyclesPerBit    float64 `yaml:"cycles_per_bit"`
+	AircraftDigest  string  `yaml:"aircraft_digest"`
+}
+
+// aircraftDigest is what the aircraft's function must have: parts that two versions of a function computed are not joined. It is this
+// device's own unless the configuration names another one, or any.
+func (f *Function) aircraftDigest() (string, error) {
+	switch f.AircraftDigest {
+	case "":
+		return f.Digest()
+	case "any":
+		return "", nil
+	}
+	return f.AircraftDigest, nil
 }
 
 // Check returns the first value that is wrong.
@@ -63,6 +72,9 @@ func (c *Config) Check() error {
 		}
 		if !(f.CyclesPerBit >= 1e-3 && f.CyclesPerBit <= 1e9) {
 			return fmt.Errorf("function %s: cycles_per_bit is %v, want what `worker calibrate` printed", f.ID, f.CyclesPerBit)
+		}
+		if _, err := task.FunctionHash(f.AircraftDigest); err != nil && f.AircraftDigest != "" && f.AircraftDigest != "any" {
+			return fmt.Errorf("function %s: aircraft_digest: %w", f.ID, err)
 		}
 	}
 	return c.Broker.Check()
@@ -91,7 +103,8 @@ func watchCommand(ctx context.Context, call *cli.Call) error {
 		return cli.BadInputf("want -config FILE, -watch FOLDER and -function NAME; user -h explains")
 	}
 	c := Config{Fleet: "demo", Broker: telemetry.Broker{URL: "tcp://127.0.0.1:1883"}, DeadlineS: 1}
-	if err := call.Config(*path, &c); err != nil {
+	err := call.Config(*path, &c)
+	if err != nil {
 		return err
 	}
 	i := slices.IndexFunc(c.Functions, func(f Function) bool { return f.ID == *name })
@@ -99,18 +112,23 @@ func watchCommand(ctx context.Context, call *cli.Call) error {
 		return cli.BadInputf("configuration %s has no function %s", *path, *name)
 	}
 	f := &c.Functions[i]
+	digest, err := f.aircraftDigest()
+	if err != nil {
+		return err
+	}
 	own, err := newComputer(f, c.CPUHz)
 	if err != nil {
 		return err
 	}
-	defer own.executor.Kill()
-	w := &watcher{folder: *folder, unitBytes: f.UnitBytes, deadlineS: c.DeadlineS, out: json.NewEncoder(call.Stdout),
-		taken: map[string]bool{}, slots: map[int]string{}}
+	defer own.close()
+	log := slog.New(slog.NewTextHandler(call.Stderr, nil))
+	w := newWatcher(*folder, f.UnitBytes, c.DeadlineS, call.Stdout, log)
+	defer w.close()
 	d := &device.Device{
 		ID: c.ID, Fleet: c.Fleet, Broker: c.Broker, From: c.From, CPUHz: own.cpuHz, Physics: physics.DefaultConstants(),
-		Function: device.Function{ID: f.ID, UnitBytes: f.UnitBytes, OutputBytes: f.OutputBytes, CyclesPerBit: f.CyclesPerBit},
-		Position: func() [2]float64 { return c.PositionM }, Next: w.next, Compute: own.compute, Done: w.done,
-		Log: slog.New(slog.NewTextHandler(call.Stderr, nil)),
+		Function: device.Function{ID: f.ID, Digest: digest, UnitBytes: f.UnitBytes, OutputBytes: f.OutputBytes,
+			CyclesPerBit: f.CyclesPerBit},
+		Position: func() [2]float64 { return c.PositionM }, Next: w.next, Compute: own.compute, Done: w.done, Log: log,
 	}
 	if c.GainFile != "" {
 		d.Gain = func(aircraft int) float64 { return readGain(c.GainFile, aircraft) }
@@ -122,6 +140,7 @@ func watchCommand(ctx context.Context, call *cli.Call) error {
 		return err
 	}
 	<-ctx.Done()
+	own.close() // what it computes ends, however long it would have taken
 	d.Close()
 	return nil
 }
@@ -155,138 +174,4 @@ func (c *Config) tls() (*tls.Config, error) {
 		config.Certificates = []tls.Certificate{*pair}
 	}
 	return config, nil
-}
-
-// computer is this device's own executor.
-type computer struct {
-	executor  share.Executor
-	function  *Function
-	cpuHz     float64
-	nsPerByte float64 // as measured, for the size of chunks
-	paced     bool    // to cpuHz, which is less than it could
-	mutex     sync.Mutex
-}
-
-// measureBytes is how much the device computes to know its speed.
-const measureBytes = 1 << 16
-
-func newComputer(f *Function, cpuHz float64) (*computer, error) {
-	run, err := f.New("", "")
-	if err != nil {
-		return nil, err
-	}
-	x, err := run.Start()
-	if err != nil {
-		return nil, fmt.Errorf("function %s: %w", f.ID, err)
-	}
-	c := &computer{executor: x, function: f, cpuHz: cpuHz, paced: cpuHz > 0}
-	sample := make([]byte, max(measureBytes/f.UnitBytes, 1)*f.UnitBytes)
-	for range 2 { // the first one starts it
-		began := time.Now()
-		if _, _, err := x.Run(uint32(f.Index), sample, len(sample)/f.UnitBytes*f.OutputBytes); err != nil {
-			return nil, fmt.Errorf("function %s: %w", f.ID, err)
-		}
-		c.nsPerByte = float64(time.Since(began)) / float64(len(sample))
-	}
-	if !c.paced {
-		c.cpuHz = 8 * f.CyclesPerBit / (c.nsPerByte * 1e-9)
-	}
-	return c, nil
-}
-
-// chunk is how long the device computes before it waits, where it is paced.
-const chunk = 5 * time.Millisecond
-
-// compute computes whole units.
-func (c *computer) compute(input []byte) (output []byte, err error) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	f := c.function
-	began, done := time.Now(), 0
-	units := max(1, int(float64(chunk)/(c.nsPerByte*float64(f.UnitBytes))))
-	if !c.paced {
-		units = max(1, len(input)/f.UnitBytes)
-	}
-	for done < len(input) {
-		n := min(units*f.UnitBytes, len(input)-done)
-		part, _, err := c.executor.Run(uint32(f.Index), input[done:done+n], n/f.UnitBytes*f.OutputBytes)
-		if err != nil {
-			return nil, err
-		}
-		output, done = append(output, part...), done+n
-		if c.paced {
-			took := float64(done) * 8 * f.CyclesPerBit / c.cpuHz
-			time.Sleep(time.Until(began.Add(time.Duration(took * float64(time.Second)))))
-		}
-	}
-	return output, nil
-}
-
-// watcher makes tasks of the files of a folder.
-type watcher struct {
-	folder    string
-	unitBytes int
-	deadlineS float64
-	out       *json.Encoder
-
-	mutex sync.Mutex
-	taken map[string]bool
-	slots map[int]string // the file of each task in progress
-}
-
-// next is the oldest file that was not taken yet; files of one time by their names.
-func (w *watcher) next(slot int) (t device.Task, ok bool) {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	entries, err := os.ReadDir(w.folder)
-	if err != nil {
-		return t, false
-	}
-	oldest, at := "", time.Time{}
-	for _, e := range entries {
-		name := e.Name()
-		if !e.Type().IsRegular() || strings.HasPrefix(name, ".") || strings.HasSuffix(name, ".out") || w.taken[name] {
-			continue
-		}
-		if info, err := e.Info(); err == nil && (oldest == "" || info.ModTime().Before(at)) {
-			oldest, at = name, info.ModTime()
-		}
-	}
-	if oldest == "" {
-		return t, false
-	}
-	w.taken[oldest] = true
-	if _, err := os.Stat(filepath.Join(w.folder, oldest+".out")); err == nil {
-		return t, false // of an earlier run
-	}
-	input, err := os.ReadFile(filepath.Join(w.folder, oldest))
-	if err != nil || len(input) == 0 {
-		return t, false
-	}
-	w.slots[slot] = oldest
-	if rest := len(input) % w.unitBytes; rest > 0 { // the last unit is filled up
-		input = append(input, make([]byte, w.unitBytes-rest)...)
-	}
-	return device.Task{Input: input, DeadlineS: w.deadlineS}, true
-}
-
-// done writes a task's output, whole or not at all, and prints its line.
-func (w *watcher) done(o device.Outcome) {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	name := w.slots[o.Slot]
-	delete(w.slots, o.Slot)
-	if o.Err == nil {
-		temporary := filepath.Join(w.folder, "."+name+".new")
-		if o.Err = os.WriteFile(temporary, o.Output, 0o644); o.Err == nil {
-			o.Err = os.Rename(temporary, filepath.Join(w.folder, name+".out"))
-		}
-	}
-	if o.Err != nil {
-		o.Problem = o.Err.Error()
-	}
-	w.out.Encode(struct {
-		File string `json:"file"`
-		device.Outcome
-	}{name, o})
 }

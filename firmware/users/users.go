@@ -30,8 +30,10 @@ type Users struct {
 	Max     int      // reports a slot
 	Allow   []string // ids; empty: any user
 	Physics physics.Constants
-	Prior   dispatch.UserPrior // users as the checkpoint expects them before any report
-	Claims  slot.Claims        // the most that a report weighs in later offers
+	// CyclesPerBit is what aircraft measured of a function; 0: none has it. Nil: what users report counts.
+	CyclesPerBit func(function, digest string) float64
+	Prior        dispatch.UserPrior // users as the checkpoint expects them before any report
+	Claims       slot.Claims        // the most that a report weighs in later offers
 
 	PriceSPerJ float64 // s/J, of the last decision, for the next offer; Initialize sets the first
 
@@ -232,12 +234,12 @@ func (u *Users) Limit(s *slot.Snapshot, most int) (names []string) {
 	return u.names
 }
 
-// Function is the function that a user's last report names.
-func (u *Users) Function(name string) string {
+// Function is the function that a user's last report names, and its digest, if the report has one.
+func (u *Users) Function(name string) (function, digest string) {
 	if x := u.byName[name]; x != nil && x.report.Task != nil {
-		return x.report.Task.Function
+		return x.report.Task.Function, x.report.Task.Digest
 	}
-	return ""
+	return "", ""
 }
 
 // IdleNames returns the names of the last snapshot's idle users, in order.
@@ -285,6 +287,13 @@ func (u *Users) slotUser(x *user, aircraft []slot.Aircraft) slot.User {
 	}
 	if r.Task != nil {
 		out.Task = physics.Task{Bits: r.Task.Bits, CyclesPerBit: r.Task.CyclesPerBit, DeadlineS: r.Task.DeadlineS}
+		// A user counts its CPU in cycles of the bits that it reports: what it computes in a second stays.
+		if u.CyclesPerBit != nil {
+			if measured := u.CyclesPerBit(r.Task.Function, r.Task.Digest); measured > 0 {
+				out.CPUHz *= measured / r.Task.CyclesPerBit
+				out.Task.CyclesPerBit = measured
+			}
+		}
 	}
 	for i := range aircraft {
 		a := &aircraft[i]

@@ -242,3 +242,25 @@ func TestRestartKeepsTheOffer(t *testing.T) {
 		}
 	}
 }
+
+// What an aircraft measured of a function counts, not what its user reports, who computes as much in a second as it says.
+func TestCostIsTheAircrafts(t *testing.T) {
+	u := newUsers(2)
+	u.CyclesPerBit = func(function, digest string) float64 {
+		if function == "blobs" && digest == "" {
+			return 130
+		}
+		return 0
+	}
+	s := &slot.Snapshot{Slot: 0, Slots: 100, Aircraft: oneAircraft()}
+	u.OpenSlot(0)
+	for _, function := range []string{"blobs", "other"} {
+		r := taskReport(0)
+		r.CPUHz, r.Task.CyclesPerBit, r.Task.Function = 1e9, 65, function
+		u.AddReport(function, r, true)
+	}
+	u.Snapshot(s)
+	if a, b := s.Users[0], s.Users[1]; a.Task.CyclesPerBit != 130 || a.CPUHz != 2e9 || b.Task.CyclesPerBit != 65 || b.CPUHz != 1e9 {
+		t.Errorf("%+v, %+v", a, b)
+	}
+}

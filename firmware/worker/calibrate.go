@@ -47,8 +47,8 @@ func calibrateCommand(ctx context.Context, call *cli.Call) error {
 		}
 		median := measured[len(measured)/2]
 		all[f.ID] = calibrated{f.Digest, median}
-		fmt.Fprintf(call.Stdout, "%s: %.1f ns a byte in the median of %d tasks, %.1f to %.1f: %.4g cycles a bit\n",
-			f.ID, median, len(measured), measured[0], measured[len(measured)-1], median*1e-9*x.coreHz(i)/8)
+		fmt.Fprintf(call.Stdout, "%s: %.1f ns a byte in the median of %d tasks, %.1f to %.1f: %.4g cycles a bit, digest %s\n",
+			f.ID, median, len(measured), measured[0], measured[len(measured)-1], median*1e-9*x.coreHz(i)/8, f.Digest)
 	}
 	if len(all) == 0 {
 		return failed

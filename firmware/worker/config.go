@@ -70,11 +70,13 @@ func (c *Config) Check() error {
 		}
 		seen[f.ID] = true
 	}
+	if c.GrantKey != "" && c.CA == "" {
+		return fmt.Errorf("grant_key without ca: a grant is of the user whose certificate names it")
+	}
 	return c.Broker.Check()
 }
 
-// tls is the worker's side of users' connections. A user's certificate is its identity, and
-// without one a grant is all that counts.
+// tls is the worker's side of users' connections. A user's certificate is its identity: without one it is granted nothing.
 func (c *Config) tls() (*tls.Config, error) {
 	pair, err := telemetry.LoadCertificate(c.Cert, c.Key)
 	if err != nil {

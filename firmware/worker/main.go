@@ -115,7 +115,9 @@ func (x *computers) heartbeat(refused int64) telemetry.Worker {
 			coresHz = float64(x.config.Cores) * x.config.CoreHz * stats.Availability
 		}
 		density := f.Scheduler.NSPerByte(f.Function) * 1e-9 * x.coreHz(i) / 8
-		w.Functions = append(w.Functions, telemetry.WorkerFunction{ID: f.ID, Digest: f.Digest, CyclesPerBit: min(max(density, 1e-3), 1e9)})
+		density = min(max(density, 1e-3), 1e9)
+		w.Functions = append(w.Functions, telemetry.WorkerFunction{ID: f.ID, Digest: f.Digest, CyclesPerBit: density})
+		w.Costs = append(w.Costs, telemetry.WorkerCost{Function: f.ID, Digest: f.Digest, CyclesPerBit: density})
 	}
 	w.CPUHz += coresHz
 	return w

@@ -167,7 +167,7 @@ func TestCalibrate(t *testing.T) {
 		&out); code != cli.ExitOK {
 		t.Skipf("no shell here that reads so few bytes: %s", &out)
 	}
-	if !strings.Contains(out.String(), "f: 15625.0 ns a byte in the median of 3 tasks, 15625.0 to 15625.0: 3906 cycles a bit") {
+	if !strings.Contains(out.String(), "f: 15625.0 ns a byte in the median of 3 tasks, 15625.0 to 15625.0: 3906 cycles a bit, digest ") {
 		t.Errorf("%s", &out)
 	}
 	c := defaults()

@@ -38,10 +38,16 @@ type Workers struct {
 
 // state is the worker of one aircraft.
 type state struct {
-	key    *task.Key
-	last   telemetry.Worker
-	at     time.Duration       // when last was received, if hashes is not nil
-	hashes map[string][12]byte // of the functions in last
+	key       *task.Key
+	last      telemetry.Worker
+	at        time.Duration       // when last was received, if functions is not nil
+	functions map[string]function // of last
+}
+
+// function is one of a worker's functions.
+type function struct {
+	digest       string
+	cyclesPerBit float64
 }
 
 // Initialize reads the keys.
@@ -67,9 +73,14 @@ func (w *Workers) Receive(aircraft int, heartbeat *telemetry.Worker, at time.Dur
 		return
 	}
 	s := &w.state[aircraft-1]
-	s.last, s.at, s.hashes = *heartbeat, at, map[string][12]byte{}
+	s.last, s.at, s.functions = *heartbeat, at, map[string]function{}
 	for _, f := range heartbeat.Functions {
-		s.hashes[f.ID], _ = task.FunctionHash(f.Digest) // the decoder has checked it
+		s.functions[f.ID] = function{f.Digest, f.CyclesPerBit}
+	}
+	for _, c := range heartbeat.Costs {
+		if f, ok := s.functions[c.Function]; ok && f.digest == c.Digest {
+			s.functions[c.Function] = function{c.Digest, c.CyclesPerBit}
+		}
 	}
 }
 
@@ -79,20 +90,40 @@ func (w *Workers) CPUHz(aircraft int, now time.Duration) float64 {
 		return w.MaxCPUHz
 	}
 	s := &w.state[aircraft-1]
-	if w.Workers[aircraft-1].Address == "" || s.hashes == nil || now-s.at > Silent {
+	if w.Workers[aircraft-1].Address == "" || s.functions == nil || now-s.at > Silent {
 		return 0
 	}
 	return min(s.last.CPUHz, w.MaxCPUHz)
 }
 
-// Computes is whether an aircraft's worker has a function. Without workers everything is
-// computed.
-func (w *Workers) Computes(aircraft int, function string) bool {
+// Computes is whether an aircraft's worker has a function, with a digest unless that is empty. Without workers everything is computed.
+func (w *Workers) Computes(aircraft int, function, digest string) bool {
 	if !w.configured {
 		return true
 	}
-	_, ok := w.state[aircraft-1].hashes[function]
-	return ok
+	f, ok := w.state[aircraft-1].functions[function]
+	return ok && (digest == "" || digest == f.digest)
+}
+
+// CyclesPerBit is the most that a function takes on a worker that has it and was received lately; 0: there is none.
+func (w *Workers) CyclesPerBit(function, digest string, now time.Duration) (most float64) {
+	for i := range w.state {
+		if w.configured && w.CPUHz(i+1, now) > 0 && w.Computes(i+1, function, digest) {
+			most = max(most, w.state[i].functions[function].cyclesPerBit)
+		}
+	}
+	return most
+}
+
+// Refusal is why no worker that was received lately computes a function; empty: one does, or no aircraft has a worker.
+func (w *Workers) Refusal(function, digest string, now time.Duration) string {
+	switch {
+	case !w.configured || function == "" || w.CyclesPerBit(function, digest, now) > 0:
+		return ""
+	case w.CyclesPerBit(function, "", now) > 0:
+		return telemetry.RefusedDigest
+	}
+	return telemetry.RefusedFunction
 }
 
 // Address is where users reach an aircraft's worker; empty: nowhere.
@@ -108,8 +139,9 @@ func (w *Workers) Grant(mission, user, function string, aircraft, slot int, bits
 	if s.key == nil || hz == 0 || bits > 8*task.MaxBytes {
 		return ""
 	}
+	hash, _ := task.FunctionHash(s.functions[function].digest) // the decoder has checked it
 	g := task.Grant{
-		Mission: task.MissionHash(w.Fleet, mission), User: task.UserHash(user), Function: s.hashes[function], Slot: uint32(slot),
+		Mission: task.MissionHash(w.Fleet, mission), User: task.UserHash(user), Function: hash, Slot: uint32(slot),
 		Bytes: uint32(math.Ceil(bits / 8)), Aircraft: uint8(aircraft), Share: uint16(math.Round(65535 * min(cpuHz/hz, 1))),
 	}
 	return g.Text(s.key)

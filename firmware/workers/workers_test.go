@@ -33,7 +33,7 @@ func two(t *testing.T) (*Workers, *task.Key) {
 // theirs that were received in the last 3 s.
 func TestCPUIsThatOfWorkersThatAreHeard(t *testing.T) {
 	none := &Workers{MaxCPUHz: 40e9, Workers: make([]Worker, 2)}
-	if err := none.Initialize(); err != nil || none.Configured() || none.CPUHz(2, time.Hour) != 40e9 || !none.Computes(2, "") ||
+	if err := none.Initialize(); err != nil || none.Configured() || none.CPUHz(2, time.Hour) != 40e9 || !none.Computes(2, "", "") ||
 		none.Status(1, 0) != nil {
 		t.Errorf("no workers: %+v, %v", none, err)
 	}
@@ -70,11 +70,47 @@ func TestCPUIsThatOfWorkersThatAreHeard(t *testing.T) {
 	}
 }
 
+// What a function takes is what workers measured that have it, in the version that a user named, and were received lately.
+func TestCostsAreTheWorkers(t *testing.T) {
+	w := &Workers{MaxCPUHz: 40e9, Workers: []Worker{{Address: "uav1:7300"}, {Address: "uav2:7300"}}}
+	if err := w.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	another := strings.Repeat("ab", 32)
+	has := func(cost float64, digest string, more ...telemetry.WorkerCost) *telemetry.Worker {
+		return &telemetry.Worker{CPUHz: 20e9, Costs: more,
+			Functions: []telemetry.WorkerFunction{{ID: "blobs", Digest: digest, CyclesPerBit: cost}}}
+	}
+	w.Receive(1, has(400, digest), 0)
+	w.Receive(2, has(70, another, telemetry.WorkerCost{Function: "blobs", Digest: another, CyclesPerBit: 500},
+		telemetry.WorkerCost{Function: "blobs", Digest: digest, CyclesPerBit: 900}), time.Second)
+	for _, c := range []struct {
+		function, digest string
+		now              time.Duration
+		cost             float64
+		refusal          string
+	}{
+		{"blobs", "", time.Second, 500, ""},
+		{"blobs", digest, time.Second, 400, ""},
+		{"blobs", another, time.Second, 500, ""},
+		{"blobs", digest, Silent + time.Second, 0, telemetry.RefusedDigest},
+		{"blobs", strings.Repeat("cd", 32), time.Second, 0, telemetry.RefusedDigest},
+		{"other", "", time.Second, 0, telemetry.RefusedFunction},
+		{"blobs", "", time.Minute, 0, telemetry.RefusedFunction},
+		{"", "", time.Second, 0, ""},
+	} {
+		if cost, refusal := w.CyclesPerBit(c.function, c.digest, c.now), w.Refusal(c.function, c.digest, c.now); cost != c.cost ||
+			refusal != c.refusal {
+			t.Errorf("%s %.4s at %v: %v cycles a bit, refused for %q", c.function, c.digest, c.now, cost, refusal)
+		}
+	}
+}
+
 // A grant says what was decided, to the aircraft's key alone.
 func TestGrant(t *testing.T) {
 	w, key := two(t)
 	w.Receive(1, &telemetry.Worker{CPUHz: 20e9, Functions: []telemetry.WorkerFunction{{ID: "blobs", Digest: digest, CyclesPerBit: 400}}}, 0)
-	if !w.Computes(1, "blobs") || w.Computes(1, "other") || w.Computes(2, "blobs") {
+	if !w.Computes(1, "blobs", "") || w.Computes(1, "other", "") || w.Computes(2, "blobs", "") {
 		t.Error("which functions there are")
 	}
 	sealed, err := base64.StdEncoding.DecodeString(w.Grant("mission-1", "u01", "blobs", 1, 17, 1e6+1, 5e9, time.Second))

@@ -14,8 +14,9 @@ import (
 type Request struct {
 	Slot     int
 	Function string
-	Grant    []byte // nil: by the standing offer, as the user that the certificate names
-	Bytes    int    // of input, which follow; one that is read has at most MaxBytes+1, whatever the size of an int
+	Grant    []byte   // nil: by the standing offer, as the user that the certificate names
+	Digest   [12]byte // of the function, by the standing offer; zeros: any
+	Bytes    int      // of input, which follow; one that is read has at most MaxBytes+1, whatever the size of an int
 }
 
 // HeaderSize is the number of bytes of a request's header.
@@ -33,6 +34,8 @@ func (r *Request) Append(dst []byte) []byte {
 	if r.Grant != nil {
 		h[10] = 1
 		copy(h[76:], r.Grant)
+	} else {
+		copy(h[76:], r.Digest[:])
 	}
 	return append(dst, h[:]...)
 }
@@ -52,6 +55,8 @@ func ParseRequest(h *[HeaderSize]byte) (r Request, err error) {
 	r.Function = string(h[12 : 12+name])
 	if h[10] == 1 {
 		r.Grant = append([]byte(nil), h[76:HeaderSize]...)
+	} else {
+		copy(r.Digest[:], h[76:])
 	}
 	return r, nil
 }

@@ -26,6 +26,7 @@ import (
 // Function is a function of tasks: it maps each unit of input by itself.
 type Function struct {
 	ID           string
+	Digest       string // SHA-256 that the aircraft's must have too; empty: any
 	UnitBytes    int
 	OutputBytes  int     // for a unit, at most
 	CyclesPerBit float64 // as calibrated on the aircraft
@@ -101,6 +102,9 @@ func (d *Device) Initialize(ctx context.Context) (err error) {
 	if !telemetry.ValidID(d.ID) || d.Function.UnitBytes < 1 || !(d.CPUHz > 0) {
 		return fmt.Errorf("device %q: want an id, a function's unit_bytes and cpu_hz", d.ID)
 	}
+	if _, err := task.FunctionHash(d.Function.Digest); err != nil && d.Function.Digest != "" {
+		return err
+	}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	d.slot, d.links, d.workers = -1, map[string]*link{}, map[int]string{}
 	d.client = &telemetry.Client{
@@ -170,7 +174,7 @@ func (d *Device) openSlot(b telemetry.Slot, received time.Time) {
 	report := telemetry.Report{
 		Slot: b.Slot, PositionM: d.Position(), CPUHz: d.CPUHz, Gain: map[int]float64{},
 		Task: &telemetry.Task{Bits: 8 * float64(len(t.Input)), CyclesPerBit: d.Function.CyclesPerBit, DeadlineS: t.DeadlineS,
-			Function: d.Function.ID},
+			Function: d.Function.ID, Digest: d.Function.Digest},
 	}
 	for _, a := range b.Offer.Aircraft {
 		if g, ok := d.gain(a.Number); ok {
@@ -202,6 +206,12 @@ func (d *Device) follow(x telemetry.Decision, received time.Time) {
 		return
 	}
 	way := way{by: telemetry.ByDecision, aircraft: x.Aircraft, offload: x.Offload, cpuHz: x.CPUHz}
+	switch x.Refused {
+	case telemetry.RefusedFunction:
+		way.problem = "no aircraft has the function " + d.Function.ID
+	case telemetry.RefusedDigest:
+		way.problem = "aircraft have another version of the function " + d.Function.ID + " than this device's, " + d.Function.Digest
+	}
 	way.worker = d.workers[x.Aircraft]
 	if x.Grant != "" {
 		way.grant, _ = base64.StdEncoding.DecodeString(x.Grant) // the decoder has checked its form
@@ -265,6 +275,7 @@ type way struct {
 	cpuHz    float64
 	worker   string
 	grant    []byte
+	problem  string // why no aircraft may compute it
 }
 
 // begin computes a task. The mutex is held.
@@ -284,7 +295,8 @@ func (d *Device) run(p *pending, w way, l *link, from time.Time) {
 	seconds := func(t time.Duration) *float64 { return new(t.Seconds() * speed) }
 	units := len(p.Input) / d.Function.UnitBytes
 	cut := int(w.offload*float64(units)) * d.Function.UnitBytes
-	out := Outcome{Slot: p.beacon.Slot, By: w.by, Chosen: w.aircraft, Bytes: len(p.Input), EdgeBytes: cut, CPUHz: w.cpuHz}
+	out := Outcome{Slot: p.beacon.Slot, By: w.by, Chosen: w.aircraft, Bytes: len(p.Input), EdgeBytes: cut, CPUHz: w.cpuHz,
+		Problem: w.problem}
 	var there answer
 	edge := make(chan struct{})
 	ctx, cancel := context.WithCancel(d.ctx)
@@ -292,8 +304,11 @@ func (d *Device) run(p *pending, w way, l *link, from time.Time) {
 	go func() {
 		defer close(edge)
 		if cut > 0 {
-			there = l.compute(ctx, &task.Request{Slot: p.beacon.Slot, Function: d.Function.ID, Grant: w.grant, Bytes: cut}, p.Input[:cut],
-				cut/d.Function.UnitBytes*d.Function.OutputBytes)
+			r := task.Request{Slot: p.beacon.Slot, Function: d.Function.ID, Grant: w.grant, Bytes: cut}
+			if d.Function.Digest != "" {
+				r.Digest, _ = task.FunctionHash(d.Function.Digest) // Initialize has checked it
+			}
+			there = l.compute(ctx, &r, p.Input[:cut], cut/d.Function.UnitBytes*d.Function.OutputBytes)
 		}
 	}()
 	began := time.Now()
@@ -386,5 +401,8 @@ const pieces = 8
 // errLate is why a part is computed here that an aircraft may still be computing.
 var errLate = errors.New("the aircraft took longer than the whole takes here")
 
-// errNoWorker is why a part is computed here that was decided to be elsewhere.
-var errNoWorker = errors.New("the aircraft's worker has no address")
+// Why a part is computed here that was decided to be elsewhere.
+var (
+	errNoWorker = errors.New("the aircraft's worker has no address")
+	errInFlight = errors.New("the aircraft has not answered the request before")
+)

@@ -5,7 +5,9 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"io"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"os/exec"
@@ -117,7 +119,8 @@ func (f *fleet) startWorker(address string) {
 		scheduler.SetNSPerByte(function, 1)
 		f.server.Functions = append(f.server.Functions, serve.Function{ID: id, Digest: digest, Function: function, Scheduler: scheduler})
 	}
-	if _, err := scheduler.Run(context.Background(), f.server.Functions[0].Function, 1, input); err != nil { // what a process takes to start is known
+	// What a process takes to start is known from then on.
+	if _, err := scheduler.Run(context.Background(), f.server.Functions[0].Function, 1, input); err != nil {
 		f.t.Fatal(err)
 	}
 	l, err := net.Listen("tcp", address)
@@ -329,5 +332,52 @@ func TestPythonClient(t *testing.T) {
 	})
 	if r := f.results["u01"]; r.Slot != slot || r.UploadS == nil {
 		t.Errorf("%+v", r)
+	}
+}
+
+// An aircraft that does not answer has one request, and the others are refused at once. A time that cannot be is that of the whole
+// request.
+func TestWorkerThatAnswersBadly(t *testing.T) {
+	f := newFleet(t)
+	pair, err := tls.LoadX509KeyPair(access.Files(f.folder, "worker-1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	received, answers := make(chan struct{}), make(chan task.Answer)
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		for range 2 {
+			if _, err := io.ReadFull(c, make([]byte, task.HeaderSize+len(input))); err != nil {
+				return
+			}
+			received <- struct{}{}
+			a := <-answers
+			c.Write(a.Append(nil))
+		}
+	}()
+	k := &link{address: l.Addr().String(), tls: &tls.Config{RootCAs: f.authority()}}
+	request := func() answer {
+		return k.compute(t.Context(), &task.Request{Slot: 17, Function: "upper", Bytes: len(input)}, input, len(input))
+	}
+	for _, edge := range []uint64{1 << 63, math.MaxUint64} {
+		first := make(chan answer)
+		go func() { first <- request() }()
+		<-received
+		if a := request(); a.err != errInFlight {
+			t.Errorf("beside one that is not answered: %v", a.err)
+		}
+		answers <- task.Answer{EdgeNS: edge, Output: input}
+		if a := <-first; a.err != nil || a.edge < 0 || a.upload != 0 {
+			t.Errorf("%d ns: edge %v, upload %v, %v", edge, a.edge, a.upload, a.err)
+		}
 	}
 }

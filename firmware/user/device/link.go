@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"prefdt/telemetry/task"
@@ -18,7 +19,9 @@ type link struct {
 	tls     *tls.Config
 	from    string
 
-	mutex sync.Mutex // held while a request is under way
+	inFlight atomic.Bool // a request
+
+	mutex sync.Mutex // held while a request is under way, and while it connects
 	conn  *tls.Conn  // nil: not connected
 }
 
@@ -73,11 +76,15 @@ func (l *link) connect() error {
 	return nil
 }
 
-// compute has an input computed. It may wait for the connection.
+// compute has an input computed. It may wait for the connection, but for no other request: an aircraft that does not answer has one.
 func (l *link) compute(ctx context.Context, r *task.Request, input []byte, most int) (a answer) {
 	if l == nil {
 		return answer{err: errNoWorker}
 	}
+	if !l.inFlight.CompareAndSwap(false, true) {
+		return answer{err: errInFlight}
+	}
+	defer l.inFlight.Store(false)
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
 	warm := l.conn != nil
@@ -117,7 +124,7 @@ func (l *link) request(ctx context.Context, r *task.Request, input []byte, most 
 	case got.Status != task.OK:
 		return answer{err: fmt.Errorf("worker: %s", got.Status)}
 	}
-	edge := min(time.Duration(got.EdgeNS), took)
+	edge := time.Duration(min(got.EdgeNS, uint64(took)))
 	return answer{output: got.Output, upload: took - edge, edge: edge}
 }
 

@@ -124,8 +124,6 @@ func (c *Config) New(module, cache string) (*share.Function, error) {
 	case c.HTTP != "":
 		f.Start = func() (share.Executor, error) { return newService(c.HTTP), nil }
 		return f, nil
-	case c.WASM != "" && module == "":
-		return nil, fmt.Errorf("function %s: this program runs no modules, want command", c.ID)
 	case c.WASM != "":
 		most := p.MemoryBytes
 		if most == 0 {

@@ -114,6 +114,8 @@ func (a *admission) admit(r *task.Request, function [12]byte, user string) (shar
 		switch {
 		case user == "" || !ok:
 			return 0, task.NoOffer
+		case r.Digest != [12]byte{} && r.Digest != function:
+			return 0, task.Function
 		case !a.current(r.Slot, 0):
 			return 0, task.Expired
 		case r.Bytes > a.offerBytes:

@@ -443,7 +443,8 @@ func TestPanicEndsOneConnection(t *testing.T) {
 	broken := b.server.functions["error"]
 	broken.Scheduler = nil
 	g := grant()
-	if a, err := ask(b.dial("u01"), task.Request{Slot: 17, Function: "error", Bytes: len(input), Grant: g.Seal(nil, b.key)}, input); err == nil {
+	r := task.Request{Slot: 17, Function: "error", Bytes: len(input), Grant: g.Seal(nil, b.key)}
+	if a, err := ask(b.dial("u01"), r, input); err == nil {
 		t.Errorf("a panic was answered: %s", a.Status)
 	}
 	b.servesAnother()
