@@ -63,7 +63,7 @@ type Task struct {
 	Bits         float64 `json:"bits" range:"[1, 1e12]"`
 	CyclesPerBit float64 `json:"cycles_per_bit" range:"[1e-3, 1e9]"`
 	DeadlineS    float64 `json:"deadline_s" range:"(0, 3600]"`
-	Function     string  `json:"function,omitempty" match:"id"`   // that a worker computes it with; absent: computed nowhere but by its user
+	Function     string  `json:"function,omitempty" match:"id"`   // that a worker computes it with; absent: its user alone computes it
 	Digest       string  `json:"digest,omitempty" match:"digest"` // that the worker's must have too; absent: any
 }
 
