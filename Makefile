@@ -71,6 +71,8 @@ emulated-armv7: export GOARM = 7
 # What compares many results of one program with one another no processor changes, and an emulator takes minutes for it.
 SAME := TestLongTasksAreServed|TestAircraftWithOtherCPUs|TestPermutation|TestSound|TestWindow|TestSensorIsNoWind|TestManyUsers
 SAME := $(SAME)|TestMissingGain|Test(One|Two|Few|Inexact)(Wrong)?(Sensor|Readings?)|TestGapTo.*|TestSeparation(InARow|UnderDelay)
+SAME := $(SAME)|Test(FlownIsMeasured|LastRows|MissionsAreUsedOnce|NoAllocation|ExpectedOffload|OfferOfALateLeader|SignatureCoversEveryPart)
+SAME := $(SAME)|Test(ManyStations|BoundedWork)
 SAME := $(SAME)|Test(EightComeHome|LateOnesComeHome|GivesWayInsideTheFence|Recover|LostPage|LossOfPower)
 QEMU_arm64 = qemu-aarch64-static
 QEMU_armv7 = qemu-arm-static
