@@ -236,9 +236,12 @@ func (a *Account) HomeJ(v *fleet.View) float64 {
 }
 
 // TakeOffJ is what a pack must hold for a take-off: to fly to a place and home, with the
-// reserve left.
+// reserve left, or by itself.
 func (a *Account) TakeOffJ(v *fleet.View, to physics.Position) float64 {
-	return TakeOffJ(&a.Physics, v, to, v.TransitMPS, &a.Air, v.WaitS)*a.objective.PropulsionMultiplier() + a.reserveJ(v)
+	there, scale := *v, a.objective.PropulsionMultiplier()
+	there.Position, there.UpM, there.Home = to, a.Physics.AltitudeM, &v.Position
+	return max(TakeOffJ(&a.Physics, v, to, v.TransitMPS, &a.Air, v.WaitS)*scale+a.reserveJ(v),
+		climb(&a.Physics, v, to, v.TransitMPS, &a.Air).TotalJ()*scale+a.aloneJ(&there))
 }
 
 // SetCommitted enters the edge energy that a decision commits an aircraft to, and for
@@ -252,9 +255,17 @@ func (a *Account) SetCommitted(number int, edgeJ float64, served int) {
 func (a *Account) ServedUsers(number int) int { return a.aircraft[number-1].servedUsers }
 
 // SpareJ is the energy that an aircraft may still spend (C6): its residual less the
-// committed edge energy, the way home and the reserve. Below 0 it must return.
+// committed edge energy, the way home and the reserve. Below 0 it must return. Should its leader fail,
+// the reserve is for the way on which its autopilot then comes home by itself, which may take more.
 func (a *Account) SpareJ(v *fleet.View) float64 {
-	return a.ResidualJ(v) - a.aircraft[v.Number-1].committedJ - a.HomeJ(v) - a.reserveJ(v)
+	leftJ := a.ResidualJ(v) - a.aircraft[v.Number-1].committedJ
+	ledJ := leftJ - a.HomeJ(v) - a.reserveJ(v)
+	return min(ledJ, leftJ-a.aloneJ(v))
+}
+
+// aloneJ is the energy of the way home that an aircraft would fly by itself, at the measured multiplier.
+func (a *Account) aloneJ(v *fleet.View) float64 {
+	return aloneJ(&a.Physics, v.PathAlone(fleet.LeftByLink), &a.Air) * a.objective.PropulsionMultiplier()
 }
 
 // The objective belongs to the account: others read a copy, and every change is made

@@ -65,6 +65,19 @@ func cruise(p *physics.Constants, way physics.Position, speedMPS float64, air *m
 	return distanceM / speedMPS * air.ModelW(p, way.Scale(speedMPS/distanceM))
 }
 
+// aloneJ is the energy of the path that an aircraft flies by itself, at multiplier 1.
+func aloneJ(p *physics.Constants, path []fleet.Waypoint, air *motion.Air) (sumJ float64) {
+	for i := 1; i < len(path); i++ {
+		way, seconds := path[i].Position.Sub(path[i-1].Position), path[i].AfterS-path[i-1].AfterS
+		if way == (physics.Position{}) {
+			sumJ += seconds * hoverW(p, air)
+		} else {
+			sumJ += cruise(p, way, way.Norm()/seconds, air)
+		}
+	}
+	return sumJ + groundS*hoverW(p, air)
+}
+
 // hoverW is the power at a place, of which the last part is near the ground, where there
 // is less wind.
 func hoverW(p *physics.Constants, air *motion.Air) float64 {

@@ -123,3 +123,29 @@ func TestLeftByCharge(t *testing.T) {
 		}
 	}
 }
+
+// Should its leader fail, an aircraft comes home by itself, slowly and high: the pack must do for that way without a reserve.
+func TestReserveIsForTheWayAlone(t *testing.T) {
+	p := physics.DefaultConstants()
+	home := physics.Position{}
+	from := physics.Position{EastM: 900}
+	path := []fleet.Waypoint{{Position: from, UpM: 100}, {AfterS: 10, Position: from, UpM: 130}, {AfterS: 190, Position: home, UpM: 130},
+		{AfterS: 290, Position: home}}
+	want := 180*p.Propulsion.PowerW(5) + (10+100+groundS)*p.Propulsion.PowerW(0)
+	if got := aloneJ(&p, path, &motion.Air{}); math.Abs(got-want) > 1e-6 {
+		t.Errorf("%.0f J, want %.0f", got, want)
+	}
+	f := newTestFlight(100)
+	v := &f.views[0]
+	v.Position, v.Home, f.ReserveJ = path[0].Position, &home, 5e3
+	for _, action := range []int{5, 3} { // it holds, or it returns at 5 m/s
+		v.Params.OffboardLossAction = action
+		want := f.HomeJ(v) + f.ReserveJ
+		if action == 3 {
+			want = f.aloneJ(v)
+		}
+		if got := f.ResidualJ(v) - f.SpareJ(v); math.Abs(got-want) > 1e-6 || action == 3 && want < f.HomeJ(v)+10e3 {
+			t.Errorf("COM_OBL_RC_ACT %d: %.0f J are kept, want %.0f", action, got, want)
+		}
+	}
+}

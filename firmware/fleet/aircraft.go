@@ -84,6 +84,7 @@ type aircraft struct {
 	pack              Pack
 	lost              bool
 	home              *physics.Position  // where it took off
+	cameBy            []physics.Position // corners of the way on which it came since, see rememberWay
 	lastKnownTrack    []physics.Position // possible path saved by the previous leader process, until a position is received
 	cleared           bool               // the crew cleared it as an obstacle, until it is received again
 
@@ -172,6 +173,7 @@ func (a *aircraft) handlePosition(f *Fleet, now float64, m *common.MessageGlobal
 	a.lastKnownTrack = nil
 	a.position, a.upM, a.velocity, a.climbMPS = s.position, s.upM, s.velocity, s.climbMPS
 	a.located, a.positionS = true, now
+	a.rememberWay()
 	a.meter.SetSpeed(now, a.velocity.Norm(), a.inAir())
 	if a.inAir() {
 		f.counts.MaxSpeedMPS = max(f.counts.MaxSpeedMPS, a.velocity.Norm())
@@ -249,33 +251,99 @@ func (a *aircraft) falling() bool { return !a.armed && a.upM > groundMaxUpM }
 
 // possiblePath has the corners of the path on which it may be, the last of them its
 // likeliest position. A silent aircraft may have stopped at its last position or flown
-// on, for as long as its own hold takes; and where its autopilot returns home without
-// setpoints, it may be anywhere on the way there. One that brakes is still to fly on.
+// on, for as long as its own hold takes; and where it comes home by itself, it may be
+// anywhere on the way there. One that brakes is still to fly on.
 func (a *aircraft) possiblePath(now float64) []physics.Position {
-	switch {
+	switch at := a.positionAt(now); {
 	case !a.located:
 		return a.lastKnownTrack
-	case !a.silent(now) && a.brakes():
-		at := a.positionAt(now)
+	case a.silent(now):
+	case a.brakes():
 		return []physics.Position{at.Add(a.onwards(a.params.kind().fliesOnM(&a.params, a.velocity.Norm(), false))), at}
-	case !a.silent(now) && a.role() == RoleReturn && a.inAir() && a.home != nil:
-		at := a.positionAt(now)
-		return []physics.Position{at.Add(a.returnsNext(a.home.Sub(at))), at}
-	case !a.silent(now):
-		return []physics.Position{a.positionAt(now)}
-	case a.home != nil && (a.role() == RoleReturn || a.role() == RoleCommanded && now-a.positionS > staleAfterS &&
-		a.params.kind().silentAction(&a.params, now-a.positionS) == RoleReturn):
-		return []physics.Position{a.position, a.flownTo(now), *a.home}
+	case a.role() == RoleReturn && a.inAir() && a.home != nil:
+		return a.returnsNext(at)
+	default:
+		return []physics.Position{at}
 	}
-	return []physics.Position{a.position, a.flownTo(now)}
+	path := []physics.Position{a.position, a.flownTo(now)}
+	if does := a.doneAlone(now); a.home != nil && does.Role == RoleReturn {
+		if does.Retraces {
+			path = append(slices.Clone(a.cameBy), path...)
+		}
+		path = append(path, *a.home)
+	}
+	return path
 }
 
-// returnsNext is how far an aircraft that returns by itself may come on its way in the next seconds: it turns and speeds up
-// without a word.
-func (a *aircraft) returnsNext(way physics.Position) physics.Position {
+// doneAlone is what it does by now, if it was left alone when its last position was received.
+func (a *aircraft) doneAlone(now float64) Alone {
+	in, silentS := a.role(), now-a.positionS
+	if in == RoleReturn {
+		return Alone{Role: in, Retraces: a.retraces()}
+	}
+	does := a.params.Alone(LeftByLink, in)
+	switch {
+	case does.Role == RoleHold && a.mayBeLow(now):
+		return a.params.Alone(LeftByBattery, in)
+	case silentS > max(does.AfterS, staleAfterS): // until then setpoints are sent
+		return does
+	}
+	return Alone{Role: in}
+}
+
+// mayBeLow is whether its pack may be low by now, by its last charge and what was drawn since, with some to spare.
+func (a *aircraft) mayBeLow(now float64) bool {
+	const criticalCharge, spare = 0.07, 0.1
+	drawn := (a.meter.DrawnJ(now) - a.meter.LastReading().ReadJ) / a.meter.CapacityJ
+	return !(a.charge-drawn > positiveOr(a.params.CriticalCharge, criticalCharge)+spare)
+}
+
+// retraces is whether it returns in another mode than straight home.
+func (a *aircraft) retraces() bool {
+	return a.role() == RoleReturn && a.mode != a.params.kind().mode(RoleReturn)
+}
+
+// rememberWay remembers the way on which it came, without its loops, where its autopilot does so too: as exactly as that, or with
+// more of them. After mostCorners that remembers none any more, and returns straight.
+func (a *aircraft) rememberWay() {
+	const cornerM, meetsM, backM, mostCorners = 5, 1, 3, 4096
+	switch {
+	case !a.armed || !a.params.kind().traits().retraces:
+		a.cameBy = nil
+		return
+	case len(a.cameBy) == mostCorners || len(a.cameBy) > 0 && a.position.Sub(a.cameBy[len(a.cameBy)-1]).Norm() < cornerM:
+		return
+	}
+	within := float64(meetsM)
+	if a.retraces() {
+		within = backM
+	}
+	if i := slices.IndexFunc(a.cameBy, func(p physics.Position) bool { return p.Sub(a.position).Norm() < within }); i >= 0 {
+		a.cameBy = a.cameBy[:i]
+	}
+	a.cameBy = append(a.cameBy, a.position)
+}
+
+// returnsNext has the corners of the way on which an aircraft that returns by itself may come in the next seconds, and then where it
+// is: it turns and speeds up without a word.
+func (a *aircraft) returnsNext(at physics.Position) (path []physics.Position) {
 	const aheadS, gainsMPS = 3, 4 // speed gained, in the mean of these seconds
-	onM := aheadS * min(a.velocity.Norm()+gainsMPS, positiveOr(a.params.SpeedMaxMPS, 15))
-	return way.Scale(min(1, onM/math.Max(way.Norm(), 1e-9)))
+	leftM := aheadS * min(a.velocity.Norm()+gainsMPS, positiveOr(a.params.SpeedMaxMPS, 15))
+	corners := []physics.Position{*a.home}
+	if a.retraces() {
+		corners = append(corners, a.cameBy...)
+	}
+	path = append(path, at)
+	for _, corner := range slices.Backward(corners) {
+		way := corner.Sub(path[len(path)-1])
+		share := min(1, leftM/math.Max(way.Norm(), 1e-9))
+		path = append(path, path[len(path)-1].Add(way.Scale(share)))
+		if leftM -= way.Norm(); leftM <= 0 {
+			break
+		}
+	}
+	slices.Reverse(path)
+	return path
 }
 
 // brakes is whether its own hold, or its landing, is about to stop it.

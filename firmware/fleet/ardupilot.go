@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 )
@@ -32,7 +31,33 @@ type ardupilot struct{}
 var ardupilotTraits = traits{
 	name: "ardupilot", capacityParameter: "BATT_CAPACITY", gainPerS: 1, relayedBatteryID: -1,
 	takeoffRetryS: 4, preArmByMode: true, heartbeatsCount: true, restCellV: [2]float64{copterCellEmptyV, copterCellFullV},
+	retraces: true, failsafes: []failsafe{
+		{why: LeftByStream, value: func(*Parameters) int { return 0 }, does: map[int]Alone{0: {Role: RoleHold}},
+			after: "GUID_TIMEOUT", afterS: func(p *Parameters) float64 { return positiveOr(p.GuidedTimeoutS, 3) },
+			in: []Role{RoleCommanded}},
+		// FS_GCS_ENABLE is of use once a HEARTBEAT was seen, as it was before arming.
+		{why: LeftByLink, parameter: "FS_GCS_ENABLE", value: func(p *Parameters) int { return p.GCSFailsafe },
+			does: map[int]Alone{1: {Role: RoleReturn}, 3: {Role: RoleReturn, Retraces: true}, 4: {Role: RoleReturn, Retraces: true},
+				5: {Role: RoleLand}, 7: {Role: RoleLand}},
+			after: "FS_GCS_TIMEOUT", afterS: func(p *Parameters) float64 { return positiveOr(p.GCSTimeoutS, 5) }, in: ledRoles},
+		{why: LeftByBattery, parameter: "BATT_FS_LOW_ACT", value: func(p *Parameters) int { return p.LowAction }, does: copterBattery,
+			in: ledRoles},
+		{why: LeftByBattery, parameter: "BATT_FS_CRT_ACT", value: func(p *Parameters) int { return p.CriticalAction },
+			does: copterBattery, in: ledRoles},
+		{why: LeftByFence, parameter: "FENCE_ACTION", value: func(p *Parameters) int { return p.FenceAction * min(p.FenceEnabled, 1) },
+			does: map[int]Alone{1: {Role: RoleReturn}, 2: {Role: RoleLand}, 3: {Role: RoleReturn, Retraces: true}, 4: {Role: RoleLand},
+				5: {Role: RoleReturn, Retraces: true}}, in: ledRoles},
+	},
+	climbMPS: 2.5, waitsOverHomeS: 10, returnMPS: func(p *Parameters) float64 { return positiveOr(p.SpeedMaxMPS, 10) },
+	returnsAt: func(upM float64) string {
+		return fmt.Sprintf("RTL_ALT %g (RTL_ALT_M %g), RTL_CONE_SLOPE 0", 100*upM, upM)
+	},
 }
+
+// copterBattery are the actions of BATT_FS_LOW_ACT and BATT_FS_CRT_ACT: Land, RTL, SmartRTL or RTL, SmartRTL or Land, DO_LAND_START
+// or RTL, Brake or Land.
+var copterBattery = map[int]Alone{1: {Role: RoleLand}, 2: {Role: RoleReturn}, 3: {Role: RoleReturn, Retraces: true},
+	4: {Role: RoleReturn, Retraces: true}, 6: {Role: RoleReturn}, 7: {Role: RoleLand}}
 
 func (ardupilot) traits() *traits { return &ardupilotTraits }
 
@@ -136,6 +161,8 @@ func (ardupilot) rejoins(_ *Fleet, a *aircraft, now float64, high bool) bool {
 	return !(a.bootS(now)-a.restoredBootS > stopsS+copterStopsS) || a.velocity.Norm() < copterHoversMPS
 }
 
+const fenceHeight = 1 // the bit of FENCE_TYPE
+
 const (
 	copterStreamEndM = 56.0 // how far it flies on once its setpoints end, at most
 	copterStopsS     = 8.0  // and for how long
@@ -161,6 +188,7 @@ type ardupilotParameters struct {
 	FenceEnabled    int     // FENCE_ENABLE
 	FenceTypes      int     // FENCE_TYPE
 	FenceHeightM    float64 // FENCE_ALT_MAX, above home
+	ConeSlope       float64 // RTL_CONE_SLOPE: it returns no higher than this times its way
 	FailsafeOptions int     // FS_OPTIONS
 }
 
@@ -222,6 +250,13 @@ var ardupilotTable = []parameter{
 		set: func(p *Parameters, x float64) { p.FenceHeightM = x }},
 	{name: "FS_OPTIONS", want: "bit 4", what: "a pilot who flies is not sent home for want of a leader",
 		set: func(p *Parameters, x float64) { p.FailsafeOptions = int(x) }},
+	{name: "RTL_ALT", renamed: "RTL_ALT_M", rescaled: 100, want: "as `leader check` says, cm (m)",
+		what: "how high above home it returns, if it is not higher", set: func(p *Parameters, x float64) { p.ReturnUpM = x / 100 }},
+	{name: "RTL_CONE_SLOPE", want: "0", what: "near home it does not climb so high",
+		set: func(p *Parameters, x float64) { p.ConeSlope = x }},
+	{name: "RTL_SPEED", renamed: "RTL_SPEED_MS", rescaled: 100, want: "any, cm/s (m/s)", what: "how fast it returns; 0: WPNAV_SPEED",
+		set: func(p *Parameters, x float64) { p.ReturnMPS = x / 100 }},
+	{name: "FENCE_ACTION", want: "any", what: "what it does outside it", set: func(p *Parameters, x float64) { p.FenceAction = int(x) }},
 }
 
 func (ardupilot) parameterTable() []parameter { return ardupilotTable }
@@ -229,22 +264,14 @@ func (ardupilot) parameterTable() []parameter { return ardupilotTable }
 // value is a plain number, also of integers.
 func (ardupilot) value(m *common.MessageParamValue) float64 { return decimal(m.ParamValue) }
 
-// bringsDown is whether an action of its failsafes ends on the ground.
-func bringsDown(action int) bool {
-	switch action {
-	case 1, 2, 3, 4, 6, 7: // Land, RTL, SmartRTL or RTL, SmartRTL or Land, DO_LAND_START or RTL, Brake or Land
-		return true
-	}
-	return false
-}
-
 func (ardupilot) unsafeReasons(p *Parameters) []string {
-	low := bringsDown(p.LowAction) && (p.LowV > 0 || p.LowMAh > 0)
-	critical := bringsDown(p.CriticalAction) && (p.CriticalV > 0 || p.CriticalMAh > 0)
+	_, low := copterBattery[p.LowAction]
+	_, critical := copterBattery[p.CriticalAction]
+	low, critical = low && (p.LowV > 0 || p.LowMAh > 0), critical && (p.CriticalV > 0 || p.CriticalMAh > 0)
 	return p.failed([]check{
 		{!(p.GuidedTimeoutS > 0 && p.GuidedTimeoutS <= 1), []string{"GUID_TIMEOUT"},
 			fmt.Sprintf("GUID_TIMEOUT is %v s, want above 0 and at most 1: it flies on for so long without setpoints", p.GuidedTimeoutS)},
-		{!slices.Contains([]int{1, 3, 4, 5, 7}, p.GCSFailsafe), []string{"FS_GCS_ENABLE"},
+		{p.Alone(LeftByLink, RoleHold).Role == RoleHold, []string{"FS_GCS_ENABLE"},
 			fmt.Sprintf("FS_GCS_ENABLE is %d, want 1, 3, 4, 5 or 7: without its leader it hovers until its battery is empty",
 				p.GCSFailsafe)},
 		{p.GCSSystemID != p.leader.systemID, []string{"SYSID_MYGCS"},
@@ -266,7 +293,7 @@ func (ardupilot) unsafeReasons(p *Parameters) []string {
 }
 
 func (ardupilot) warnings(p *Parameters, _ float64) (reasons []string) {
-	const fenceHeight, continuesWithPilot = 1, 1 << 4
+	const continuesWithPilot = 1 << 4
 	if !p.agile() {
 		lagS, stopsInM := ardupilot{}.motion(p)
 		reasons = append(reasons, fmt.Sprintf("WPNAV_ACCEL (WP_ACC) is %v m/s/s and PSC_JERK_XY (PSC_JERK_NE) %v m/s/s/s, want %v and "+
@@ -296,20 +323,6 @@ func (ardupilot) summary(p *Parameters) string {
 
 // ignoresGCSLoss: the leader is its ground station as a companion computer already.
 func (ardupilot) ignoresGCSLoss(*Parameters) bool { return true }
-
-// silentAction: FS_GCS_ENABLE is of use once a HEARTBEAT was seen, as it was before arming.
-func (ardupilot) silentAction(p *Parameters, silentS float64) Role {
-	if silentS <= positiveOr(p.GCSTimeoutS, 5) {
-		return RoleHold
-	}
-	switch p.GCSFailsafe {
-	case 1, 3, 4:
-		return RoleReturn
-	case 5, 7:
-		return RoleLand
-	}
-	return RoleHold
-}
 
 // motion: held at 8 m/s it flew on for 12.7 m with the acceleration and the jerk below, and for
 // 21.5 m with those that it has by default; up to 27 m where a hold followed its stream's end.
@@ -342,7 +355,7 @@ func (p *Parameters) agile() bool {
 
 func (ardupilot) climbS(p *Parameters, heightM float64) float64 {
 	const rampS = 7
-	return math.Max(heightM, 0)/positiveOr(p.ClimbMPS, 2.5) + rampS
+	return math.Max(heightM, 0)/p.climbMPS() + rampS
 }
 
 func (ardupilot) descentS(p *Parameters, heightM float64) float64 {

@@ -73,8 +73,6 @@ type autopilot interface {
 	// ignoresGCSLoss is whether it is known to do nothing when the HEARTBEAT of the leader
 	// as a ground station ends.
 	ignoresGCSLoss(p *Parameters) bool
-	// silentAction is what it does when it hears nothing of the leader for so long.
-	silentAction(p *Parameters, silentS float64) Role
 	// motion is how late it follows a command, and how far it flies on from 8 m/s once setpoints hold it.
 	motion(p *Parameters) (lagS, stopsInM float64)
 	// fliesOnM is how far it flies on from a speed in its own hold and, lost, from the last setpoint on.
@@ -100,6 +98,13 @@ type traits struct {
 	heartbeatsCount bool    // the leader's HEARTBEATs, not its setpoints, tell it that the leader lives
 	// restCellV are the voltages of an empty and a full cell at rest, where it takes any pack for full once it has booted; 0: it does not.
 	restCellV [2]float64
+
+	failsafes      []failsafe                // what it does when it is left alone
+	retraces       bool                      // some of that is to return on the way on which it came
+	returnsAt      func(upM float64) string  // what to set for a return at a height above its home
+	returnMPS      func(*Parameters) float64 // how fast it returns, where no parameter of that says so
+	waitsOverHomeS float64                   // before it descends there
+	climbMPS       float64                   // by default
 }
 
 // stream is a message that is asked for, and how often.

@@ -592,10 +592,10 @@ func TestPossiblePath(t *testing.T) {
 		ageS   float64
 		want   []physics.Position
 	}{
-		{"received", ModeOffboard, lossActionReturn, 0.5, []physics.Position{{EastM: 104}}},
-		{"silent", ModeOffboard, lossActionReturn, 1.5, []physics.Position{last, {EastM: 112}}},
-		{"its failsafe has not come yet", ModeOffboard, lossActionReturn, 4, []physics.Position{last, lost}},
-		{"its failsafe returns", ModeOffboard, lossActionReturn, 6, []physics.Position{last, lost, home}},
+		{"received", ModeOffboard, 3, 0.5, []physics.Position{{EastM: 104}}},
+		{"silent", ModeOffboard, 3, 1.5, []physics.Position{last, {EastM: 112}}},
+		{"its failsafe has not come yet", ModeOffboard, 3, 4, []physics.Position{last, lost}},
+		{"its failsafe returns", ModeOffboard, 3, 6, []physics.Position{last, lost, home}},
 		{"its failsafe holds", ModeOffboard, 5, 600, []physics.Position{last, lost}},
 		{"brakes in its hold", ModeHold, 5, 0, []physics.Position{held, last}},
 		{"silent in its hold", ModeHold, 5, 1.5, []physics.Position{last, {EastM: 112}}},
@@ -603,7 +603,7 @@ func TestPossiblePath(t *testing.T) {
 		{"received in its return", ModeReturn, 5, 0,
 			[]physics.Position{last.Add(physics.Position{EastM: -2, NorthM: -1}.Scale(36 / math.Sqrt(5))), last}},
 		{"returns already", ModeReturn, 5, 2, []physics.Position{last, on, home}},
-		{"a pilot's", ModePosition, lossActionReturn, 600, []physics.Position{last, on}},
+		{"a pilot's", ModePosition, 3, 600, []physics.Position{last, on}},
 	} {
 		a := &aircraft{located: true, armed: true, landed: &up, position: last, velocity: physics.Position{EastM: 8}, positionS: 100,
 			home: &home,

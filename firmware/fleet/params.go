@@ -23,6 +23,9 @@ type Parameters struct {
 	LandMPS        float64 // of the last metres
 	LandSlowBelowM float64 // the height below which LandMPS applies
 	ClimbMPS       float64
+	ReturnUpM      float64 // how high above home it returns by itself, if it is not higher
+	ReturnMPS      float64 // and how fast
+	FenceAction    int     // beyond its own fence
 	px4Parameters
 	ardupilotParameters
 

@@ -34,6 +34,31 @@ func TestParameterTablesInDocs(t *testing.T) {
 	}
 }
 
+// docs/hardware.md tells what each does when it is left alone, as it is here.
+func TestTableOfTheLeftAlone(t *testing.T) {
+	page, err := os.ReadFile("../../docs/hardware.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want strings.Builder
+	for why := LeftByStream; why <= LeftByFence; why++ {
+		fmt.Fprintf(&want, "| %s |", why)
+		for _, kind := range []autopilot{px4{}, ardupilot{}} {
+			var texts []string
+			for _, f := range kind.traits().failsafes {
+				if f.why == why {
+					texts = append(texts, f.text())
+				}
+			}
+			fmt.Fprintf(&want, " %s |", strings.Join(texts, "; "))
+		}
+		want.WriteString("\n")
+	}
+	if !strings.Contains(string(page), want.String()) {
+		t.Errorf("the table should be\n%s", want.String())
+	}
+}
+
 // configs/ardupilot/leader.parm makes an ArduCopter of either generation of names safe and agile
 // for a leader with its default system id, up to the battery that nobody can know; with the
 // simulation's it is complete.

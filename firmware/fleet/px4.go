@@ -30,7 +30,25 @@ var px4Traits = traits{
 	// PX4 relays a battery of another component with that id
 	name: "px4", capacityParameter: "BAT1_CAPACITY", gainPerS: 0.95, relayedBatteryID: 255,
 	endsHoldItself: true, prestreams: true, climbsAgain: true,
+	failsafes: []failsafe{
+		{why: LeftByStream, parameter: "COM_OBL_RC_ACT", value: lossAction, does: px4Loss, after: "COM_OF_LOSS_T", afterS: lossS,
+			in: []Role{RoleCommanded}},
+		{why: LeftByLink, parameter: "COM_OBL_RC_ACT", value: lossAction, does: px4Loss, after: "COM_OF_LOSS_T", afterS: lossS,
+			in: []Role{RoleCommanded}},
+		{why: LeftByBattery, parameter: "COM_LOW_BAT_ACT", value: func(p *Parameters) int { return p.LowBatteryAction },
+			does: map[int]Alone{1: {Role: RoleReturn}, 2: {Role: RoleLand}, 3: {Role: RoleReturn}}, in: ledRoles},
+		{why: LeftByFence, parameter: "GF_ACTION", value: func(p *Parameters) int { return p.FenceAction },
+			does: map[int]Alone{2: {Role: RoleHold}, 3: {Role: RoleReturn}, 5: {Role: RoleLand}}, in: ledRoles},
+	},
+	climbMPS: 3, returnMPS: func(*Parameters) float64 { return 5 },
+	returnsAt: func(upM float64) string { return fmt.Sprintf("RTL_RETURN_ALT %g", upM) },
 }
+
+// px4Loss are the values of COM_OBL_RC_ACT that are safe.
+var px4Loss = map[int]Alone{3: {Role: RoleReturn}, 4: {Role: RoleLand}, 5: {Role: RoleHold}}
+
+func lossAction(p *Parameters) int { return p.OffboardLossAction }
+func lossS(p *Parameters) float64  { return p.OffboardLossS }
 
 func (px4) traits() *traits { return &px4Traits }
 
@@ -132,6 +150,7 @@ type px4Parameters struct {
 	Cells              float64 // BAT1_N_CELLS, in series; 0: not configured
 	CellFullV          float64 // BAT1_V_CHARGED
 	CellEmptyV         float64 // BAT1_V_EMPTY
+	CriticalCharge     float64 // BAT_CRIT_THR, 0 to 1: below it acts by LowBatteryAction
 	DataLinkLossAction int     // NAV_DLL_ACT: the action when no ground station is received
 	dataLinkRead       bool    // DataLinkLossAction was read
 }
@@ -165,16 +184,15 @@ var px4Table = []parameter{
 	{name: "MPC_Z_V_AUTO_UP", want: "any, m/s", what: "climb", set: func(p *Parameters, x float64) { p.ClimbMPS = x }},
 	{name: "NAV_DLL_ACT", want: "0, or a ground station that it receives besides", what: "what it does without one",
 		set: func(p *Parameters, x float64) { p.DataLinkLossAction, p.dataLinkRead = int(x), true }},
+	{name: "RTL_RETURN_ALT", want: "as `leader check` says, m", what: "how high above home it returns, if it is not higher",
+		set: func(p *Parameters, x float64) { p.ReturnUpM = x }},
+	{name: "MPC_XY_CRUISE", want: "any, m/s", what: "how fast it returns", set: func(p *Parameters, x float64) { p.ReturnMPS = x }},
+	{name: "BAT_CRIT_THR", want: "any", what: "the charge that is low", set: func(p *Parameters, x float64) { p.CriticalCharge = x }},
+	{name: "GF_ACTION", want: "2 (Hold) or 3 (Return)", what: "what it does outside its own fence",
+		set: func(p *Parameters, x float64) { p.FenceAction = int(x) }},
 }
 
 func (px4) parameterTable() []parameter { return px4Table }
-
-// Values of COM_OBL_RC_ACT.
-const (
-	lossActionReturn = 3
-	lossActionLand   = 4
-	lossActionHold   = 5
-)
 
 // value is an integer's bits in the float field.
 func (px4) value(m *common.MessageParamValue) float64 {
@@ -188,11 +206,12 @@ func (px4) value(m *common.MessageParamValue) float64 {
 
 func (px4) unsafeReasons(p *Parameters) []string {
 	lost, low := p.OffboardLossAction, p.LowBatteryAction
-	comesDown := lost == lossActionReturn || lost == lossActionLand
+	does, safe := px4Loss[lost]
+	staysUp := does.Role != RoleReturn && does.Role != RoleLand
 	return p.failed([]check{
-		{!comesDown && lost != lossActionHold, []string{"COM_OBL_RC_ACT"},
+		{!safe, []string{"COM_OBL_RC_ACT"},
 			fmt.Sprintf("COM_OBL_RC_ACT is %d, want 5 (Hold), 3 (Return) or 4 (Land)", lost)},
-		{!comesDown && !(low >= 1 && low <= 3), []string{"COM_OBL_RC_ACT", "COM_LOW_BAT_ACT"},
+		{staysUp && p.Alone(LeftByBattery, RoleHold).Role == RoleHold, []string{"COM_OBL_RC_ACT", "COM_LOW_BAT_ACT"},
 			fmt.Sprintf("COM_LOW_BAT_ACT is %d, want %s, or COM_OBL_RC_ACT 3 (Return) or 4 (Land): an aircraft that "+
 				"holds without its leader hovers until its battery is empty", low, lowBatteryActions)},
 		{!(p.OffboardLossS >= 0.3 && p.OffboardLossS <= 10), []string{"COM_OF_LOSS_T"},
@@ -228,13 +247,6 @@ func (px4) summary(p *Parameters) string {
 // its loss has an effect (NAV_DLL_ACT), the leader's HEARTBEAT would hide the loss.
 func (px4) ignoresGCSLoss(p *Parameters) bool { return p.dataLinkRead && p.DataLinkLossAction == 0 }
 
-func (px4) silentAction(p *Parameters, silentS float64) Role {
-	if p.OffboardLossAction == lossActionReturn && silentS > p.OffboardLossS {
-		return RoleReturn
-	}
-	return RoleHold
-}
-
 // motion: 0.54 to 0.70 s were measured, at which 8 m/s last for 5 m.
 func (px4) motion(*Parameters) (lagS, stopsInM float64) { return 0.65, 5 }
 
@@ -252,7 +264,7 @@ func (px4) fliesOnM(_ *Parameters, speedMPS float64, lost bool) float64 {
 // climbS has the time to spool up and to slow down: 40 s were measured to 100 m on the defaults.
 func (px4) climbS(p *Parameters, heightM float64) float64 {
 	const rampS = 7
-	return math.Max(heightM, 0)/positiveOr(p.ClimbMPS, 3) + rampS
+	return math.Max(heightM, 0)/p.climbMPS() + rampS
 }
 
 // descentS: PX4 slows down between two heights; assuming the upper one is on the safe side, and closer to measurements. Its

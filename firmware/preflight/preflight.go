@@ -523,6 +523,12 @@ func (p *preflight) autopilots(ctx context.Context) {
 	if len(views) > 1 && !p.fails("separation", leader.CheckSeparation(c, &k, views)) {
 		p.add(ResultOK, "separation", "%s", separated(views, k.SeparationM))
 	}
+	if meet, set := fleet.ReturnsApart(views, k.AltitudeM); len(meet) > 0 {
+		p.add(ResultWarn, "returns", "without the leader aircraft %v can meet others on their ways home; set %s", meet,
+			strings.Join(set, ", "))
+	} else if len(views) > 1 {
+		p.add(ResultOK, "returns", "without the leader no two meet on their ways home, but where one lands as another passes below it")
+	}
 	for reason, n := range f.RejectedFrames() {
 		if strings.HasPrefix(reason, fleet.OtherComponentReason) {
 			continue

@@ -273,17 +273,18 @@ func (v *vehicle) heightM() float64 { return v.body.Position.UpM - v.conf.Start.
 
 func (v *vehicle) homeDistanceM() float64 { return v.conf.Start.Sub(v.body.Position).HorizontalM() }
 
-// returnUpM is the height of a Return: RTL_RETURN_ALT, less within a cone of 45 degrees
-// over home, and the present height close to home.
+// returnUpM is the height of a Return: RTL_RETURN_ALT and never below the present one, which it is within RTL_MIN_DIST of home;
+// an ArduCopter's is less within RTL_CONE_SLOPE.
 func (v *vehicle) returnUpM() float64 {
-	up := v.body.Position.UpM
-	if v.conf.Copter { // it climbs first, wherever it is
-		return max(up, v.conf.Start.UpM+v.params.get("RTL_RETURN_ALT"))
+	up, distanceM, heightM := v.body.Position.UpM, v.homeDistanceM(), v.params.get("RTL_RETURN_ALT")
+	if v.conf.Copter {
+		if slope := v.params.get("RTL_CONE_SLOPE"); slope > 0 {
+			heightM = min(heightM, slope*distanceM)
+		}
+	} else if distanceM <= returnMinDistanceM {
+		return up
 	}
-	if d := v.homeDistanceM(); d > returnMinDistanceM {
-		up = max(up, v.conf.Start.UpM+min(d, v.params.get("RTL_RETURN_ALT")))
-	}
-	return up
+	return max(up, v.conf.Start.UpM+heightM)
 }
 
 // liftsOff reports whether an aircraft on the ground leaves it now.

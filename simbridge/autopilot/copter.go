@@ -120,6 +120,7 @@ func copterParams(capacityJ float64) params {
 		{"PSC_JERK_XY", 20, false},
 		{"PSC_POSXY_P", 1, false},
 		{"RTL_ALT", 1500, false}, // cm
+		{"RTL_CONE_SLOPE", 3, false},
 		{"SYSID_ENFORCE", 1, true},
 		{"SYSID_MYGCS", 250, true},
 		{"WPNAV_ACCEL", 500, false}, // cm/s/s
