@@ -30,6 +30,8 @@ type Account struct {
 	OutOfDistribution bool
 	// Air is what the policy believes in: the way home is flown through it.
 	Air motion.Air
+	// LikelyAirs are what measured flights leave likely, also where the policy takes the air to be calm: the reserve is kept in each.
+	LikelyAirs []motion.Air
 
 	Recorder *record.Writer // of complete slots; nil: none
 
@@ -102,7 +104,7 @@ func (a *Account) Begin(slots int, views []fleet.View) {
 	a.edges = nil
 	a.aircraft, a.results, a.observed, a.allLocal = make([]AircraftAccount, len(views)), map[int]*slotResults{}, nil, LocalDelay{}
 	a.lateOfferUsers, a.mostOfferUsers = map[string]bool{}, 0
-	a.flownSlot, a.Air, a.bounds = -1, motion.Air{}, nil
+	a.flownSlot, a.Air, a.LikelyAirs, a.bounds = -1, motion.Air{}, nil, nil
 	for i := range views {
 		a.aircraft[i].AccountedJ, a.aircraft[i].modelJ = views[i].TotalJ, views[i].ModelJ
 	}
@@ -230,18 +232,29 @@ func (a *Account) ResidualJ(v *fleet.View) float64 {
 	return LeftJ(v, a.aircraft[v.Number-1].AccountedJ)
 }
 
-// HomeJ is the energy of an aircraft's way home at the measured multiplier.
+// mostJ is the most that a way may take, of what it takes at multiplier 1 in an air: in the one that the policy believes in at the
+// measured multiplier, and in each that is likely.
+func (a *Account) mostJ(inAir func(*motion.Air) float64) float64 {
+	most := inAir(&a.Air) * a.objective.PropulsionMultiplier()
+	for i := range a.LikelyAirs {
+		most = max(most, inAir(&a.LikelyAirs[i])*a.LikelyAirs[i].Multiplier)
+	}
+	return most
+}
+
+// HomeJ is the energy that an aircraft's way home may take.
 func (a *Account) HomeJ(v *fleet.View) float64 {
-	return HomeJ(&a.Physics, v, v.TransitMPS, &a.Air, v.WaitS) * a.objective.PropulsionMultiplier()
+	return a.mostJ(func(air *motion.Air) float64 { return HomeJ(&a.Physics, v, v.TransitMPS, air, v.WaitS) })
 }
 
 // TakeOffJ is what a pack must hold for a take-off: to fly to a place and home, with the
 // reserve left, or by itself.
 func (a *Account) TakeOffJ(v *fleet.View, to physics.Position) float64 {
-	there, scale := *v, a.objective.PropulsionMultiplier()
+	there := *v
 	there.Position, there.UpM, there.Home = to, a.Physics.AltitudeM, &v.Position
-	return max(TakeOffJ(&a.Physics, v, to, v.TransitMPS, &a.Air, v.WaitS)*scale+a.reserveJ(v),
-		climb(&a.Physics, v, to, v.TransitMPS, &a.Air).TotalJ()*scale+a.aloneJ(&there))
+	return max(
+		a.mostJ(func(air *motion.Air) float64 { return TakeOffJ(&a.Physics, v, to, v.TransitMPS, air, v.WaitS) })+a.reserveJ(v),
+		a.mostJ(func(air *motion.Air) float64 { return climb(&a.Physics, v, to, v.TransitMPS, air).TotalJ() })+a.aloneJ(&there))
 }
 
 // SetCommitted enters the edge energy that a decision commits an aircraft to, and for
@@ -263,9 +276,10 @@ func (a *Account) SpareJ(v *fleet.View) float64 {
 	return min(ledJ, leftJ-a.aloneJ(v))
 }
 
-// aloneJ is the energy of the way home that an aircraft would fly by itself, at the measured multiplier.
+// aloneJ is the energy that the way home may take that an aircraft would fly by itself.
 func (a *Account) aloneJ(v *fleet.View) float64 {
-	return aloneJ(&a.Physics, v.PathAlone(fleet.LeftByLink), &a.Air) * a.objective.PropulsionMultiplier()
+	path := v.PathAlone(fleet.LeftByLink)
+	return a.mostJ(func(air *motion.Air) float64 { return aloneJ(&a.Physics, path, air) })
 }
 
 // The objective belongs to the account: others read a copy, and every change is made

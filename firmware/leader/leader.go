@@ -38,6 +38,7 @@ import (
 	"prefdt/firmware/schedule"
 	"prefdt/firmware/users"
 	"prefdt/firmware/workers"
+	"prefdt/inference/belief/learned"
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
 	"prefdt/inference/record"
@@ -65,6 +66,7 @@ type Leader struct {
 	mission      mission.Mission
 	schedule     schedule.Schedule
 	account      account.Account
+	air          *learned.MeasuredAir
 	users        users.Users
 	workers      workers.Workers
 	crew         crew.Handler
@@ -248,6 +250,7 @@ func (l *Leader) configure() {
 	l.schedule = schedule.Schedule{Slots: c.Slots, SlotDuration: c.WallTime(1), DecideBy: milliseconds(c.DecideByMS)}
 	l.account = account.Account{Physics: l.Policy.Physics, Scales: l.Policy.Scales, OutOfDistribution: l.Policy.OutOfDistribution,
 		ReserveJ: c.Flight.ReserveJ, SpeedMaxMPS: c.Flight.SpeedMaxMPS}
+	l.air = learned.NewMeasuredAir(c.Surroundings.Expected(&l.Policy.Physics))
 	l.users = users.Users{Max: c.Users.Max, Allow: c.Users.Allow, Physics: l.Policy.Physics, Prior: l.Policy.UserPrior,
 		Claims: l.Policy.Claims}
 	l.users.Initialize()

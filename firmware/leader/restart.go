@@ -11,7 +11,6 @@ import (
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/schedule"
-	"prefdt/firmware/users"
 	"prefdt/inference/goal"
 	"prefdt/telemetry"
 )
@@ -40,27 +39,28 @@ func (l *Leader) beginOrContinue(s ledger.State, found bool) error {
 	l.restoreDuty(s.Duty)
 	l.current.setting = l.account.Objective().Setting()
 	l.fleet.Restore(s.Fleet)
-	err = recall(&l.Policy, l.ledgerWriter.ledger, &l.users)
+	err = l.recall()
 	if b := l.Policy.belief(); b != nil {
 		l.account.Air = b.Air
 	}
 	return err
 }
 
-// recall has the scheduler remember the slots before the restart.
-func recall(policy *Policy, kept *ledger.Ledger, known *users.Users) error {
-	p, ok := policy.Scheduler.(believer)
-	if !ok || policy.RecallSlots == 0 {
+// recall has the scheduler, and the filter of the air, remember the slots before the restart.
+func (l *Leader) recall() error {
+	p, ok := l.Policy.Scheduler.(believer)
+	if !ok || l.Policy.RecallSlots == 0 {
 		return nil
 	}
-	rows, err := kept.LastRows(policy.RecallSlots)
+	rows, err := l.ledgerWriter.ledger.LastRows(l.Policy.RecallSlots)
 	if err != nil {
 		return err
 	}
 	for i := range rows {
 		if x := rows[i].Seen; x != nil {
-			x.Users(func(name string, id int) { known.Recall(name, id, rows[i].Slot) })
+			x.Users(func(name string, id int) { l.users.Recall(name, id, rows[i].Slot) })
 			p.Recall(&x.Snapshot)
+			l.air.Observe(&x.Snapshot)
 		}
 	}
 	return nil

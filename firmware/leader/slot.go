@@ -212,6 +212,8 @@ func (l *Leader) decide(n int, names []string, views []fleet.View) []string {
 		seen = account.NewSeen(&l.current.snapshot, names, l.users.IdleNames(), b, &l.Policy.Physics.Channel)
 		l.account.Air = b.Air
 	}
+	l.air.Observe(&l.current.snapshot)
+	l.account.LikelyAirs = l.air.Likely()
 	l.account.Recorder.WriteDecision(&l.current.snapshot, objective, d)
 	l.account.Observe(observation)
 	l.keepUncomputable(&l.current.snapshot, names, d)

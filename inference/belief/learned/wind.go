@@ -368,15 +368,49 @@ const maxWinds = 16
 func (g *windGrid) air(a *motion.Air) {
 	oldest := &g.filters[g.oldest()]
 	a.Multiplier = oldest.multiplier()
+	for i, taken := range oldest.samples {
+		if g.windy {
+			a.Winds = append(a.Winds, motion.Wind{MPS: g.candidates[i], Probability: taken})
+		}
+	}
+}
+
+// samples are those candidates and their probabilities.
+func (f *windFilter) samples(yield func(i int, taken float64) bool) {
 	next, sum := 0.5/maxWinds, 0.0
-	for i := range oldest.states {
-		sum += oldest.states[i].weight
+	for i := range f.states {
+		sum += f.states[i].weight
 		taken := 0.0
 		for ; next < sum && next < 1; next += 1. / maxWinds {
 			taken += 1. / maxWinds
 		}
-		if taken > 0 && g.windy {
-			a.Winds = append(a.Winds, motion.Wind{MPS: g.candidates[i], Probability: taken})
+		if taken > 0 && !yield(i, taken) {
+			return
 		}
 	}
+}
+
+// MeasuredAir is the filter by itself: what measured flights say of the air, whatever a policy is configured to believe.
+type MeasuredAir struct{ grid *windGrid }
+
+// NewMeasuredAir returns a filter of a mission.
+func NewMeasuredAir(s Surroundings) *MeasuredAir {
+	const windowSlots = 40
+	s.Wind = true
+	return &MeasuredAir{newWindGrid(&s, windowSlots)}
+}
+
+// Observe takes a slot's flights.
+func (m *MeasuredAir) Observe(s *slot.Snapshot) { m.grid.observe(s) }
+
+// Likely are airs that are about equally likely, each one wind with its multiplier; none before anything was measured.
+func (m *MeasuredAir) Likely() (airs []motion.Air) {
+	f := &m.grid.filters[m.grid.oldest()]
+	if !m.grid.began || f.readings == 0 {
+		return nil
+	}
+	for i := range f.samples {
+		airs = append(airs, motion.Air{Winds: []motion.Wind{{MPS: m.grid.candidates[i], Probability: 1}}, Multiplier: f.states[i].mean})
+	}
+	return airs
 }
