@@ -162,7 +162,7 @@ const awaySlots = 2.0
 // keep what the plan leaves for the slots.
 func (l *Leader) planFor(d *dutyPlan, a *account.Account, views []fleet.View) {
 	if d.planner == nil {
-		d.planner = duty.New(&l.Policy.Physics, l.Policy.UserPrior, l.Policy.MaxPriceSPerJ)
+		d.planner = l.newPlanner(duty.State{})
 	}
 	in, bounds := &d.input, a.Bounds()
 	objective := a.Objective()
@@ -182,6 +182,7 @@ func (l *Leader) planFor(d *dutyPlan, a *account.Account, views []fleet.View) {
 		in.Aircraft, d.climbJ = append(in.Aircraft, x), append(d.climbJ, climbJ)
 	}
 	plan := d.planner.Plan(in)
+	l.recorder().WritePlan(in, plan)
 	d.orders = append(d.orders[:0], plan.Aircraft...)
 	edgeW := objective.State().EdgePowerW / float64(max(d.inAir(), 1))
 	d.stay(a.DrawnJ()+plan.FloorJ+sum(d.climbJ) > bounds.BudgetJ, bounds.LeastUp, in.FlightW+edgeW)
@@ -321,9 +322,16 @@ func (l *Leader) dutyState() *duty.State {
 func (l *Leader) restoreDuty(s *duty.State) {
 	l.duty = dutyPlan{}
 	if s != nil {
-		l.duty.planner = duty.New(&l.Policy.Physics, l.Policy.UserPrior, l.Policy.MaxPriceSPerJ)
-		l.duty.planner.Restore(*s)
+		l.duty.planner = l.newPlanner(*s)
 	}
+}
+
+// newPlanner is one that continues a state.
+func (l *Leader) newPlanner(s duty.State) *duty.Planner {
+	p := duty.New(&l.Policy.Physics, l.Policy.UserPrior, l.Policy.MaxPriceSPerJ)
+	p.Restore(s)
+	l.recorder().BeginPlanner(s)
+	return p
 }
 
 // dutyOf is an aircraft's part in the mission, by its name on the wire.

@@ -39,7 +39,6 @@ import (
 	"prefdt/firmware/users"
 	"prefdt/firmware/workers"
 	"prefdt/inference/belief/learned"
-	"prefdt/inference/goal"
 	"prefdt/inference/physics"
 	"prefdt/inference/record"
 	"prefdt/inference/slot"
@@ -56,9 +55,9 @@ type Leader struct {
 	OnIteration func(LoopReport) // called after every iteration of the loop; nil: not called
 	// Endpoint returns how an aircraft's endpoint is reached; nil: as it says
 	Endpoint   func(string) (gomavlib.EndpointConf, error)
-	Disk       func(write func() error) error  // of the ledger, see [ledger.Ledger]; nil: the machine's
-	OpenRecord func(goal.State) *record.Writer // begins a complete record of the slots of Run's first mission; nil: none
-	Early      *Early                          // sends HEARTBEATs until Run opens the links; nil: none does
+	Disk       func(write func() error) error // of the ledger, see [ledger.Ledger]; nil: the machine's
+	OpenRecord func() *record.Writer          // begins a complete record of the slots of Run's first mission; nil: none
+	Early      *Early                         // sends HEARTBEATs until Run opens the links; nil: none does
 
 	fleet        *fleet.Fleet
 	mqtt         *link.MQTT

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"prefdt/inference"
-	"prefdt/inference/goal"
 	"prefdt/inference/record"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/rig"
@@ -38,9 +37,9 @@ func TestLeaderDecidesAsRollout(t *testing.T) {
 				}
 				r.Policy, r.Scales = policy, &frozen.GoalConstants
 				var out bytes.Buffer
-				r.OpenRecord = func(o goal.State) *record.Writer {
+				r.OpenRecord = func() *record.Writer {
 					return record.NewWriter(&out, record.Header{GraphSHA256: frozen.GraphSHA256, Decoder: string(inference.DecoderDispatch),
-						Physics: r.Physics, Objective: o})
+						Physics: r.Physics})
 				}
 				topic := r.Topics.Budget()
 				if c.name == "preference" {

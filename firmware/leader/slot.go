@@ -8,6 +8,7 @@ import (
 	"prefdt/firmware/account"
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/link"
+	"prefdt/inference/record"
 	"prefdt/inference/slot"
 	"prefdt/telemetry"
 )
@@ -203,9 +204,6 @@ func (l *Leader) decide(n int, names []string, views []fleet.View) []string {
 	if !l.mqtt.Connected() {
 		objective.SetPreference(1) // decisions cannot be delivered: fly at the speed of least power
 	}
-	if l.OpenRecord != nil && l.account.Recorder == nil {
-		l.account.Recorder = l.OpenRecord(objective.State())
-	}
 	observation := l.Policy.Decide(&l.current.snapshot, objective, d)
 	var seen *account.Seen
 	if b := l.Policy.belief(); b != nil {
@@ -214,7 +212,7 @@ func (l *Leader) decide(n int, names []string, views []fleet.View) []string {
 	}
 	l.air.Observe(&l.current.snapshot)
 	l.account.LikelyAirs = l.air.Likely()
-	l.account.Recorder.WriteDecision(&l.current.snapshot, objective, d)
+	l.recorder().WriteDecision(&l.current.snapshot, objective, d)
 	l.account.Observe(observation)
 	l.keepUncomputable(&l.current.snapshot, names, d)
 	limitEdgeLoad(&l.current.snapshot, d, &l.Policy.Physics, func(number int) float64 { return l.account.SpareJ(&views[number-1]) })
@@ -231,6 +229,14 @@ func (l *Leader) decide(n int, names []string, views []fleet.View) []string {
 		l.account.Observed(n)
 	}
 	return names
+}
+
+// recorder is the record's, which begins with the first plan or decision; nil: none is kept.
+func (l *Leader) recorder() *record.Writer {
+	if l.OpenRecord != nil && l.account.Recorder == nil {
+		l.account.Recorder = l.OpenRecord()
+	}
+	return l.account.Recorder
 }
 
 func (l *Leader) endRecord() {

@@ -22,7 +22,6 @@ import (
 	"prefdt/firmware/config"
 	"prefdt/firmware/leader"
 	"prefdt/firmware/monitor"
-	"prefdt/inference/goal"
 	"prefdt/inference/record"
 )
 
@@ -90,9 +89,9 @@ func Fly(ctx context.Context, c config.Config, h Host, stderr io.Writer) error {
 			return fmt.Errorf("record: %w", err)
 		}
 		defer f.Close()
-		l.OpenRecord = func(o goal.State) *record.Writer {
+		l.OpenRecord = func() *record.Writer {
 			h := record.Header{
-				GraphSHA256: frozen.GraphSHA256, Decoder: c.Decoder, Physics: policy.Physics, Objective: o,
+				GraphSHA256: frozen.GraphSHA256, Decoder: c.Decoder, Physics: policy.Physics,
 				OutOfDistribution: policy.OutOfDistribution, Claims: policy.Claims,
 			}
 			if c.Surroundings.Hidden() {

@@ -14,8 +14,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 
 	"prefdt/inference/belief/learned"
+	"prefdt/inference/duty"
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
@@ -31,7 +34,7 @@ type Header struct {
 	Decoder           string            `json:"decoder"`
 	Physics           physics.Constants `json:"physics"`
 	OutOfDistribution bool              `json:"elsewhere,omitempty"`
-	Objective         goal.State        `json:"objective"` // when the record began
+	Objective         goal.State        `json:"objective"` // at the first decision; the Writer sets it
 	// Expected is what the policy's estimator expected, without the constants above; nil:
 	// it had none.
 	Expected        *learned.Surroundings `json:"expected,omitempty"`
@@ -42,10 +45,39 @@ type Header struct {
 
 // Slot is one decision, and the events between it and the next.
 type Slot struct {
+	Plans     []Plan        `json:"plans,omitempty"` // since the decision before
 	Snapshot  slot.Snapshot `json:"snapshot"`
 	Objective goal.State    `json:"objective"` // at the decision, before the events
 	Decision  slot.Decision `json:"decision"`  // as the policy returned it
 	Events    []Event       `json:"then"`      // in their order
+}
+
+// Plan is one plan of who is in the air until when.
+type Plan struct {
+	Begins *duty.State `json:"begins,omitempty"` // by a planner that began with this state; nil: by the one of the plan before
+	Input  duty.Input  `json:"input"`            // with the greatest number where there is no limit
+	Made   string      `json:"made"`             // the plan, in full: it is only to be compared
+}
+
+// Planned is a plan in full.
+func Planned(p *duty.Plan) string { return fmt.Sprintf("%+v", *p) }
+
+// Limits returns a plan's input with its limits as they were.
+func (p *Plan) Limits() *duty.Input { return withLimits(&p.Input, math.MaxFloat64, math.Inf(1)) }
+
+// withLimits has what is without a limit, which JSON has no number for, be another number.
+func withLimits(in *duty.Input, none, other float64) *duty.Input {
+	x := *in
+	x.Aircraft = slices.Clone(in.Aircraft)
+	for i := range x.Aircraft {
+		if a := &x.Aircraft[i]; a.LeftJ == none {
+			a.LeftJ = other
+		}
+	}
+	if x.FleetJ == none {
+		x.FleetJ = other
+	}
+	return &x
 }
 
 // Event is one change of an objective. Exactly one field is set, or BudgetJ and Mode.
@@ -81,24 +113,26 @@ func (e *Event) Apply(o *goal.Objective) error {
 // that error. A nil Writer writes nothing. A Writer must not be used concurrently.
 type Writer struct {
 	encoder *json.Encoder
-	pending *encodedSlot // nil before the first decision
+	header  *Header           // nil: it is written
+	begins  *duty.State       // of a planner that has planned nothing yet
+	plans   []json.RawMessage // since the last decision
+	pending *encodedSlot      // nil before the first decision
 	err     error
 }
 
 // encodedSlot is a Slot, encoded at once because the caller reuses what it holds.
 type encodedSlot struct {
+	Plans     []json.RawMessage `json:"plans,omitempty"`
 	Snapshot  json.RawMessage   `json:"snapshot"`
 	Objective json.RawMessage   `json:"objective"`
 	Decision  json.RawMessage   `json:"decision"`
 	Events    []json.RawMessage `json:"then"`
 }
 
-// NewWriter begins a record and writes its header.
+// NewWriter begins a record.
 func NewWriter(w io.Writer, h Header) *Writer {
-	r := &Writer{encoder: json.NewEncoder(w)}
 	h.Version = Version
-	r.err = r.encoder.Encode(h)
-	return r
+	return &Writer{encoder: json.NewEncoder(w), header: &h}
 }
 
 // WriteDecision adds a decision. Its arguments may be changed afterwards.
@@ -106,18 +140,34 @@ func (w *Writer) WriteDecision(s *slot.Snapshot, o goal.Objective, d *slot.Decis
 	if w == nil {
 		return
 	}
+	if w.header != nil {
+		w.header.Objective = o.State()
+	}
 	w.flush()
-	w.pending = &encodedSlot{w.encode("snapshot", s), w.encode("objective", o.State()), w.encode("decision", d), []json.RawMessage{}}
+	w.pending = &encodedSlot{w.plans, w.encode("snapshot", s), w.encode("objective", o.State()), w.encode("decision", d),
+		[]json.RawMessage{}}
+	w.plans = nil
 }
 
-// WriteEvent adds an event after a decision. What changed the objective before the
-// first decision belongs in the Header.
-func (w *Writer) WriteEvent(e Event) {
+// BeginPlanner adds that the plans that follow are of a planner that begins with a state.
+func (w *Writer) BeginPlanner(s duty.State) {
+	if w != nil {
+		w.begins = &s
+	}
+}
+
+// WritePlan adds a plan. Its arguments may be changed afterwards.
+func (w *Writer) WritePlan(in *duty.Input, p *duty.Plan) {
 	if w == nil {
 		return
 	}
-	if w.pending == nil {
-		w.fail(fmt.Errorf("record: event before the first decision, want it in the header's objective"))
+	w.plans = append(w.plans, w.encode("plan", Plan{w.begins, *withLimits(in, math.Inf(1), math.MaxFloat64), Planned(p)}))
+	w.begins = nil
+}
+
+// WriteEvent adds an event after a decision. What changes the objective before the first one is in the header.
+func (w *Writer) WriteEvent(e Event) {
+	if w == nil || w.pending == nil {
 		return
 	}
 	w.pending.Events = append(w.pending.Events, w.encode("event", e))
@@ -133,6 +183,10 @@ func (w *Writer) Close() error {
 }
 
 func (w *Writer) flush() {
+	if w.header != nil {
+		w.fail(w.encoder.Encode(w.header))
+		w.header = nil
+	}
 	if w.pending != nil && w.err == nil {
 		w.fail(w.encoder.Encode(w.pending))
 	}

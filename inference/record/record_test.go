@@ -126,7 +126,6 @@ func TestWriterReportsWhatItCannotEncode(t *testing.T) {
 		"encode decision": func(w *Writer) {
 			w.WriteDecision(&slot.Snapshot{}, newObjective(t), &slot.Decision{DelayS: math.Inf(1)})
 		},
-		"before the first decision": func(w *Writer) { w.WriteEvent(Event{}) },
 	} {
 		w := NewWriter(io.Discard, Header{})
 		misuse(w)

@@ -7,6 +7,7 @@ import (
 
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
+	"prefdt/inference/duty"
 	"prefdt/inference/goal"
 	"prefdt/inference/model"
 	"prefdt/inference/record"
@@ -21,7 +22,7 @@ func decideAndObserve(p Policy, s *slot.Snapshot, o *goal.Objective, d *slot.Dec
 
 // Replay decides a recorded flight again, slot by slot, on an objective of its
 // own that only the recorded events come to. It returns the number of slots
-// that were decided as recorded, to the last bit, and the first difference. The end
+// that were planned and decided as recorded, to the last bit, and the first difference. The end
 // of ctx ends it after a slot. onStep, unless nil, is called with each slot's step of the network.
 func Replay(ctx context.Context, r io.Reader, frozen *checkpoint.Checkpoint,
 	onStep func(slot int, in *model.Inputs, out *model.Outputs) error) (slots int, err error) {
@@ -54,6 +55,7 @@ func Replay(ctx context.Context, r io.Reader, frozen *checkpoint.Checkpoint,
 	o := goal.Resume(&moved.GoalConstants, &moved.Physics, h.Objective)
 	o.SetOutOfDistribution(h.OutOfDistribution)
 	var d slot.Decision
+	var planner *duty.Planner
 	for {
 		if err := ctx.Err(); err != nil {
 			return slots, err
@@ -65,10 +67,27 @@ func Replay(ctx context.Context, r io.Reader, frozen *checkpoint.Checkpoint,
 			return slots, err
 		}
 		n := x.Snapshot.Slot
-		if o.State() != x.Objective {
+		for k := range x.Plans {
+			plan := &x.Plans[k]
+			if plan.Begins != nil {
+				planner = duty.New(&moved.Physics, moved.UserPrior(), moved.PriceCurve.PriceSPerJ(1))
+				planner.Restore(*plan.Begins)
+			}
+			if planner == nil {
+				return slots, fmt.Errorf("slot %d was planned by a planner that never began", n)
+			}
+			if again := record.Planned(planner.Plan(plan.Limits())); again != plan.Made {
+				return slots, fmt.Errorf("slot %d was planned %s, replayed it is %s", n, plan.Made, again)
+			}
+		}
+		asked := o
+		if asked.State() != x.Objective {
+			asked.SetPreference(1) // as a leader does while nothing can be delivered
+		}
+		if asked.State() != x.Objective {
 			return slots, fmt.Errorf("slot %d was decided for the objective %+v, replayed it is %+v", n, x.Objective, o.State())
 		}
-		decideAndObserve(p, &x.Snapshot, &o, &d)
+		o.Observe(p.Decide(&x.Snapshot, asked, &d))
 		if !d.Equal(&x.Decision) {
 			return slots, fmt.Errorf("slot %d was decided %+v, replayed it is %+v", n, x.Decision, d)
 		}

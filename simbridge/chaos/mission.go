@@ -494,7 +494,7 @@ func (m *mission) writeLeaderConfig(name string, links []string, change func(val
 	}
 	values := map[string]any{
 		"fleet": fleetName, "mission": "m1", "state_dir": filepath.Join(m.folder, name), "checkpoint": m.Checkpoint,
-		"slots": m.plan.Slots, "slot_ms": slotMS, "report_by_ms": 0.4 * slotMS, "decide_by_ms": 0.6 * slotMS,
+		"record": m.decidedPath(name), "slots": m.plan.Slots, "slot_ms": slotMS, "report_by_ms": 0.4 * slotMS, "decide_by_ms": 0.6 * slotMS,
 		"broker": map[string]any{"url": m.url}, "aircraft": aircraft, "flight": flight, "users": users,
 		"surroundings": map[string]any{"wind": m.plan.Wind},
 		"origin":       map[string]any{"latitude_deg": origin.LatDeg, "longitude_deg": origin.LonDeg, "amsl_m": origin.AltM},
@@ -521,6 +521,7 @@ func (m *mission) startLeader() error {
 	if m.leaderStarts++; m.leaderStarts > 1 {
 		m.noteFault(record.LeaderDown, 0, true, "")
 	}
+	m.recordDecided()
 	p, err := m.startProgram(m.leaderConfigPath, fmt.Sprintf("leader-%d.log", m.leaderStarts), "leader")
 	if err == nil {
 		m.leader.Store(&leaderProcess{p})

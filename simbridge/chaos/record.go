@@ -1,9 +1,11 @@
 package chaos
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 
 	"prefdt/firmware/ledger"
@@ -63,6 +65,21 @@ func (m *mission) recordMessage(from, to, topic string, payload []byte) {
 	m.record.Write(record.Line{MQTT: &record.Message{From: from, To: to, Topic: topic, Payload: string(payload)}})
 }
 
+// decidedPath is where a leader records its decisions, by the name of its configuration.
+func (m *mission) decidedPath(name string) string {
+	return filepath.Join(m.folder, name+"-decided.jsonl")
+}
+
+// recordDecided records what the leader did of its decisions since it was last started.
+func (m *mission) recordDecided() {
+	path := m.decidedPath("leader")
+	raw, _ := os.ReadFile(path) // there is none before the first
+	for line := range bytes.Lines(raw) {
+		m.record.Write(record.Line{Decided: bytes.TrimSpace(line)})
+	}
+	os.Remove(path)
+}
+
 // endRecord ends it, after the leader's end. exit is how the leader ended by itself before.
 func (m *mission) endRecord(failure error, exit string) {
 	m.users.ComputeUnopened(int(m.dueSlots))
@@ -76,6 +93,7 @@ func (m *mission) endRecord(failure error, exit string) {
 	}
 	if l := m.leader.Load().leaderProgram; l != nil {
 		l.Shutdown() // how it ended is the record's
+		m.recordDecided()
 	}
 	l, err := ledger.OpenReadOnly(m.ledgerPath())
 	if err == nil {

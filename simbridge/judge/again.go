@@ -1,10 +1,13 @@
 package judge
 
 import (
+	"bytes"
+	"context"
 	"math"
 
 	"prefdt/inference/belief"
 	"prefdt/inference/belief/learned"
+	"prefdt/offline/rollout"
 	"prefdt/simbridge/record"
 )
 
@@ -12,10 +15,26 @@ import (
 var againRules = []Rule{
 	{"believed again", "the ledger's snapshots and beliefs", "the wind 0.1 m/s and 1 %, the cost of flight 0.5 %, of the same estimator",
 		"inference/belief", (*check).believedAgain},
+	{"decided again", "what the leader recorded of its plans and decisions", "to the last bit, as the same policy decides again",
+		"docs/architecture.md", (*check).decidedAgain},
 	{"planned again", "statuses, reports, true positions", "4 % and 600 J of the floor, but in 3 slots",
 		"inference/duty", (*check).plannedAgain},
 	{"read power", "true joules, the ledger's snapshots", "four of the deviations that it tells, 8 % and 6 W, in three readings in a row",
 		"inference/belief", (*check).readPower},
+}
+
+// decidedAgain: what an estimator remembered before a restart is not in the record.
+func (c *check) decidedAgain() {
+	for k, part := range c.recorded {
+		if c.frozen == nil || k > 0 && c.World != nil && c.World.HidesState() {
+			return
+		}
+		slots, err := rollout.Replay(context.Background(), bytes.NewReader(part), c.frozen, nil)
+		c.finding.Active += float64(slots)
+		if err != nil {
+			c.breakAt(c.epochS+float64(slots), "%.300s", err)
+		}
+	}
 }
 
 // sensorSD is of what current sensors read over the truth, as the leader's configuration expects it.

@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"math"
@@ -27,6 +28,7 @@ type flight struct {
 	resultsS  map[reportKey]float64 // the longest that a user's result of a slot had
 	orders    []*order              // in the order in which they were first published
 	tasks     []record.Task
+	recorded  [][]byte // what the leader recorded of its decisions, by start
 	end       record.End
 	endS      float64 // time of the last line
 	complete  bool    // it has an end
@@ -179,6 +181,11 @@ func load(r io.Reader) (*flight, error) {
 			}
 		case l.Task != nil:
 			f.tasks = append(f.tasks, *l.Task)
+		case l.Decided != nil:
+			if n := len(f.recorded); n == 0 || bytes.HasPrefix(l.Decided, []byte(`{"version"`)) {
+				f.recorded = append(f.recorded, nil)
+			}
+			f.recorded[len(f.recorded)-1] = append(f.recorded[len(f.recorded)-1], l.Decided...)
 		case l.End != nil:
 			f.end, f.complete = *l.End, true
 		}

@@ -41,7 +41,9 @@ type Line struct {
 	MQTT      *Message   `json:"mqtt,omitempty"`
 	Fault     *Fault     `json:"fault,omitempty"`
 	Task      *Task      `json:"task,omitempty"`
-	End       *End       `json:"end,omitempty"` // of the last line, and of no other
+	// Decided is a line of what the leader recorded of its decisions.
+	Decided json.RawMessage `json:"decided,omitempty"`
+	End     *End            `json:"end,omitempty"` // of the last line, and of no other
 }
 
 // Flight is what was set before it began.

@@ -58,7 +58,7 @@ type Rig struct {
 	OnIteration      func(leader.LoopReport)              // called after each iteration of the loop; nil: not called
 	Network          *simnet.Network                      // nil: in real time, on loopback
 	Leader           *simnet.Program                      // the one started last, on that network
-	OpenRecord       func(goal.State) *record.Writer      // begins a record of the slots; nil: none
+	OpenRecord       func() *record.Writer                // begins a record of the slots; nil: none
 	TimedResults     bool                                 // users say how long the parts of their tasks took
 	Topics           telemetry.Topics
 	Autopilots       []*autopilot.Autopilot
