@@ -74,6 +74,7 @@ type Battery struct {
 
 	counterErrorJ    float64 // of the next message's counter, or
 	counterReadsZero bool    // it is 0
+	readsFull        bool    // the next message is of a full pack
 }
 
 // pack is what was drawn from one pack, and what its messages reported of it. The
@@ -158,6 +159,9 @@ func (b *Battery) CorruptNextCounter(byJ float64, zero bool) {
 	b.counterErrorJ, b.counterReadsZero = byJ, zero
 }
 
+// MisreadOnce has the next message be of a full pack that gave nothing yet.
+func (b *Battery) MisreadOnce() { b.counterReadsZero, b.readsFull = true, true }
+
 // SetSecondPack connects a second pack, with id 1, which carries a share of the load, or
 // disconnects it, with a share of 0. Its counter is kept.
 func (b *Battery) SetSecondPack(on bool, share float64) {
@@ -183,7 +187,7 @@ func (b *Battery) LeftJ() float64 { return b.CapacityJ - (b.first.drawnJ - b.ful
 // SetReadsJ leaves so much in the first pack, by its own sensor, as a pack has that was
 // not full or that lost a cell.
 func (b *Battery) SetReadsJ(joules float64) {
-	b.fullAtJ = b.first.drawnJ - (b.CapacityJ-joules)/b.gain()
+	b.fullAtJ, b.forgottenJ = b.first.drawnJ-(b.CapacityJ-joules)/b.gain(), 0
 }
 
 // gain is SensorGain.
@@ -223,7 +227,9 @@ func (b *Battery) Status(nowUS int64) *common.MessageBatteryStatus {
 		return new(*b.measured)
 	}
 	m := b.packStatus(&b.first, nowUS, b.first.drawnJ-b.counterZeroJ+b.counterErrorJ)
-	m.BatteryRemaining = b.remainingPercent()
+	if m.BatteryRemaining = b.remainingPercent(); b.readsFull {
+		m.BatteryRemaining, b.readsFull = 100, false
+	}
 	if b.Fields.Energy {
 		if b.counterReadsZero {
 			m.EnergyConsumed = 0

@@ -45,6 +45,9 @@ func (m *mission) fly(ctx context.Context) (err error) {
 	if err == nil {
 		err = m.finish(ctx)
 	}
+	if err == nil {
+		err = m.beginNext(ctx)
+	}
 	if err != nil && m.leaderEnded() {
 		err = m.leader.Load().Failure()
 	}

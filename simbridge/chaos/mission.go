@@ -331,7 +331,7 @@ func (m *mission) startAutopilots() (links []string, err error) {
 		}
 		m.autopilots, m.closers = append(m.autopilots, a), append(m.closers, a.Close)
 		a.ChangeBattery(func(b *battery.Battery) {
-			b.SensorGain, b.Fields.EveryS = m.plan.SensorGain[i], m.plan.MonitorS
+			b.SensorGain, b.Fields.EveryS, b.Fields.Remaining = m.plan.SensorGain[i], m.plan.MonitorS, !m.plan.NoCharge
 			switch p := m.plan.Packs; {
 			case m.plan.BoundedPacks:
 				b.SetReadsJ(m.packForJ(i, float64(m.plan.Slots/2)))

@@ -114,6 +114,8 @@ type plan struct {
 	DecisionS    float64                 // what a decision takes on this board, beside what is computed
 	DiskS        float64                 // what a write takes on its disk
 	Site         *site                   // of kind [Field]; nil: of another
+	Next         *nextMission            // what follows on the ground; nil: nothing
+	NoCharge     bool                    // the battery monitors measure no charge
 	MonitorS     float64                 // their battery monitors measure so seldom; 0: as often as they are asked
 }
 
@@ -262,6 +264,7 @@ func drawPlan(c *Config, k int) plan {
 	p.drawBudget(c, k)
 	p.drawKind(c, k)
 	p.drawBoard(c, k)
+	p.drawNext(c, k)
 	return p
 }
 
@@ -632,6 +635,7 @@ func (p *plan) situation() (names []string) {
 		{"pack_named", p.lands() && p.Packs.NamesUsedJ},
 		{"ardupilot", p.fliesCopters() && !slices.Contains(p.Copters, false)},
 		{"mixed", p.fliesCopters() && slices.Contains(p.Copters, false)}, {"slow_copters", p.SlowCopters},
+		{"next", p.Next != nil}, {"no_charge", p.NoCharge},
 		{"lost", slices.ContainsFunc(p.Faults, fault.losesAircraft)}, {"field", p.Site != nil}, {"many_slots", p.Slots > 150},
 		{"packed_frames", p.Framing == autopilot.PackedFrames}, {"cut_frames", p.Framing == autopilot.CutFrames},
 		{"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
@@ -661,7 +665,7 @@ func (p *plan) is(words string) bool {
 			p.isPlain(), word == "relaunch" && p.RelaunchesGrounded, word == "loss_1s" && p.StockRates, word == "shock" &&
 			p.ShockSlot < p.Slots/2, word == "undisturbed" && p.isUndisturbed(), word == "calm" && !p.Wind && !p.Crowd && p.Site == nil,
 			word == "slow_autopilot" && p.AutopilotMaxMPS > 0, word == "return_of_one" && p.Site != nil && p.Site.ReturnSlot > 0,
-			word == "one_way" && p.Site != nil && p.Site.OneWay:
+			word == "one_way" && p.Site != nil && p.Site.OneWay, p.Next != nil && (word == "next_"+p.Next.By || word == p.Next.Pack):
 		default:
 			return false
 		}

@@ -99,7 +99,7 @@ func (m *mission) endRecord(failure error, exit string) {
 	if err == nil {
 		var flights []ledger.Flight
 		if flights, err = l.Flights(); len(flights) > 0 {
-			e.Ledger = &flights[len(flights)-1]
+			e.Ledger = &flights[0] // another mission may have begun
 		} else if err == nil {
 			err = errors.New("it has no mission")
 		}

@@ -29,6 +29,8 @@ type flight struct {
 	orders    []*order              // in the order in which they were first published
 	tasks     []record.Task
 	recorded  [][]byte // what the leader recorded of its decisions, by start
+	next      *flight  // what followed it on the ground; nil: nothing
+	handled   string   // what was done for it to packs and leader
 	end       record.End
 	endS      float64 // time of the last line
 	complete  bool    // it has an end
@@ -141,24 +143,33 @@ func sub(a, b point) point { return point{a[0] - b[0], a[1] - b[1], a[2] - b[2]}
 
 func horizontalM(v point) float64 { return math.Hypot(v[0], v[1]) }
 
+func newFlight() *flight {
+	return &flight{reports: map[reportKey]report{}, resultsS: map[reportKey]float64{}, epochS: math.NaN(), heardS: math.Inf(1)}
+}
+
+// begin enters what was set before.
+func (f *flight) begin(set *record.Flight) {
+	f.Flight = *set
+	for i, x := range set.Aircraft {
+		f.aircraft = append(f.aircraft, &aircraft{Aircraft: x, number: i + 1, airframe: airframeOf(&x)})
+	}
+}
+
 // load reads a whole record.
 func load(r io.Reader) (*flight, error) {
-	f := &flight{reports: map[reportKey]report{}, resultsS: map[reportKey]float64{}, epochS: math.NaN(),
-		heardS: math.Inf(1)}
+	f := newFlight()
 	var topics telemetry.Topics
 	open := map[reportKey]int{} // of faults, by kind and aircraft
+	now := f                    // the mission, or what follows it on the ground
 	err := record.Read(r, func(l record.Line) (err error) {
-		f.endS = max(f.endS, l.TimeS)
+		now.endS = max(now.endS, l.TimeS)
 		var a *aircraft
-		if l.Aircraft > 0 && l.Aircraft <= len(f.aircraft) {
-			a = f.aircraft[l.Aircraft-1]
+		if l.Aircraft > 0 && l.Aircraft <= len(now.aircraft) {
+			a = now.aircraft[l.Aircraft-1]
 		}
 		switch {
 		case l.Flight != nil:
-			f.Flight = *l.Flight
-			for i, x := range f.Flight.Aircraft {
-				f.aircraft = append(f.aircraft, &aircraft{Aircraft: x, number: i + 1, airframe: airframeOf(&x)})
-			}
+			f.begin(l.Flight)
 			topics, err = telemetry.NewTopics(f.Fleet)
 			return err
 		case l.State != nil && a != nil:
@@ -168,8 +179,12 @@ func load(r io.Reader) (*flight, error) {
 		case l.Heartbeat != nil && a != nil:
 			a.beats = append(a.beats, heartbeat{l.TimeS, l.Heartbeat})
 		case l.MQTT != nil:
-			f.addMessage(topics, l.TimeS, l.MQTT)
-		case l.Fault != nil:
+			now.addMessage(topics, l.TimeS, l.MQTT)
+		case l.Fault != nil && l.Fault.Kind == record.NextMission:
+			f.next, f.handled = newFlight(), l.Fault.Text
+			f.next.begin(&f.Flight)
+			now = f.next
+		case l.Fault != nil && now == f:
 			key := reportKey{l.Fault.Kind, l.Aircraft}
 			if k, begun := open[key]; begun && l.Fault.Ends {
 				const shortestS = 1e-3 // of one that begins and ends at the same moment

@@ -35,7 +35,7 @@ var wireRules = []Rule{
 	{"floor", "statuses, true joules and power", "a tenth of the least that the slots left take, and 500 J",
 		"paper, Sec. V; " + contract + "budget",
 		(*check).floor},
-	{"refusal", "answers to start and launch, faults, true charge", "refused, with the autopilot's or the parameter's reason",
+	{"refusal", "answers to start and launch, faults", "refused, with the autopilot's or the parameter's reason",
 		contract + "start and launch are refused", (*check).refusal},
 	{"acknowledged", "commands delivered, answers", "2 s", contract + "commands", (*check).acknowledged},
 	{"in force", "answers, statuses", "what was last accepted, until the next is delivered", contract + "answers", (*check).inForce},
@@ -479,15 +479,6 @@ func (c *check) refusal() {
 		}
 		if asked > 0 {
 			c.holds(x.toS, named, "no refusal names the reason, %s of aircraft %d", x.kind, x.aircraft)
-		}
-	}
-	for _, o := range c.missionOrders(telemetry.ActionLaunch) {
-		for _, number := range o.mission.Aircraft {
-			if number <= len(c.aircraft) {
-				left := c.aircraft[number-1].at(o.deliveredS).LeftJ
-				c.atMost(o.answeredS, reserveJ, left, "aircraft %d is launched with %.0f J, below the reserve of %.0f", number, left,
-					reserveJ)
-			}
 		}
 	}
 }

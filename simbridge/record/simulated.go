@@ -23,6 +23,8 @@ const (
 	// WrongSample is a sample that is wrong, with its kind (autopilot.WrongSample); what is known of the aircraft
 	// may be a second older for it.
 	WrongSample = "wrong_sample"
+	// NextMission begins what the crew does on the ground once the mission is over, with what it does to packs and leader.
+	NextMission = "next_mission"
 )
 
 // Forged begins the id of a command that nobody gave who may command: unsigned, signed with another key, or

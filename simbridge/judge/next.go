@@ -1,0 +1,111 @@
+package judge
+
+import (
+	"math"
+	"strings"
+
+	"prefdt/simbridge/autopilot"
+	"prefdt/telemetry"
+)
+
+// nextRules are of what the crew is told of packs, and allowed with them, on the ground.
+var nextRules = []Rule{
+	{"pack at rest", "statuses once a mission is over, true charge",
+		"0.02 of the pack, what its sensor makes of it, and of an ArduCopter that has booted a fifth, as its voltage tells it",
+		contract + "status", (*check).packAtRest},
+	{"within packs", "accepted budgets, accepted starts and the budget told before, true packs", "1.01 of what the packs hold",
+		contract + "budgets", (*check).withinPacks},
+	{"enough for a flight", "accepted starts and launches, true charge", "the reserve, and 0.9 of a climb and a landing at the autopilot's rates",
+		contract + "start and launch are refused", (*check).takesOff},
+}
+
+func (c *check) packAtRest() {
+	const share, restShare = 0.02, 0.2
+	f := c.next
+	if f == nil {
+		return
+	}
+	for _, s := range f.statuses {
+		if f.packsFrom(s.timeS) == nil {
+			continue
+		}
+		for _, t := range s.Aircraft {
+			if t.UsableJ == nil || t.Number > len(f.aircraft) || len(f.aircraft[t.Number-1].states) == 0 {
+				continue
+			}
+			a := f.aircraft[t.Number-1]
+			now := a.at(s.timeS)
+			most := share*now.PackJ + counterStepJ + math.Abs(a.gain()-1)*(a.states[0].SpentJ+now.PackJ-now.LeftJ)
+			if a.isCopter() && strings.Contains(c.handled, "rebooted") {
+				most += restShare * now.PackJ
+				c.finding.Assumed["read by its voltage"]++
+			}
+			c.atMost(s.timeS, math.Abs(*t.UsableJ-now.LeftJ), most, "the status has %.0f J that aircraft %d may use, on the ground it has %.0f",
+				*t.UsableJ, t.Number, now.LeftJ)
+		}
+	}
+}
+
+// grounds calls f with the mission, and with what followed it.
+func (c *check) grounds(each func(*flight)) {
+	for _, f := range []*flight{c.flight, c.next} {
+		if f != nil && len(f.aircraft) > 0 && len(f.aircraft[0].states) > 0 {
+			each(f)
+		}
+	}
+}
+
+func (c *check) withinPacks() {
+	const most = 1.01
+	c.grounds(func(f *flight) {
+		for _, o := range f.orders {
+			packsJ, budgetJ := 0.0, o.budget.EnergyJ
+			for _, a := range f.aircraft {
+				packsJ += a.at(o.answeredS).PackJ
+			}
+			if o.kind == telemetry.KindMission && o.mission.Action == telemetry.ActionStart {
+				for k := range f.statuses {
+					if s := &f.statuses[k]; s.timeS < o.deliveredS && s.BudgetJ != nil {
+						budgetJ = *s.BudgetJ
+					} else if s.timeS < o.deliveredS {
+						budgetJ = 0
+					}
+				}
+			}
+			if o.accepted && budgetJ > 0 && packsJ > 0 {
+				c.atMost(o.answeredS, budgetJ, most*packsJ, "%s is accepted with a budget of %.0f J, and the packs hold %.0f", o.id, budgetJ,
+					packsJ)
+			}
+		}
+	})
+}
+
+func (c *check) takesOff() {
+	const share = 0.9
+	c.grounds(func(f *flight) {
+		for _, o := range f.missionOrders(telemetry.ActionStart, telemetry.ActionLaunch) {
+			for _, a := range f.aircraft {
+				now, up := a.at(o.deliveredS), f.Physics.AltitudeM
+				if !o.names(a.number) || !now.OnGround || now.PackJ == 0 {
+					continue
+				}
+				kept, keptShare, _ := f.kept(a, o.deliveredS)
+				if kept == 0 && keptShare == 0 {
+					kept = reserveJ
+				}
+				s := a.climbS(up) + a.descentS(up) + autopilot.LandDetectS
+				least := kept + keptShare*now.PackJ + share*s*f.Physics.Propulsion.PowerW(0) - math.Abs(a.gain()-1)*(now.PackJ-now.LeftJ)
+				c.atMost(o.answeredS, least, math.Max(now.LeftJ, 1e-9), "aircraft %d takes off with %.0f J, and the climb, the landing and its "+
+					"reserve take %.0f", a.number, now.LeftJ, least)
+			}
+		}
+	})
+}
+
+// climbS is the least that a climb takes.
+func (a *aircraft) climbS(upM float64) float64 {
+	if a.isCopter() {
+		return upM / a.climbMPS
+	}
+	return upM / max(a.Parameters["MPC_Z_VEL_MAX_UP"], 1)
+}
