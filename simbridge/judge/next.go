@@ -15,7 +15,7 @@ var nextRules = []Rule{
 		contract + "status", (*check).packAtRest},
 	{"within packs", "accepted budgets, accepted starts and the budget told before, true packs", "1.01 of what the packs hold",
 		contract + "budgets", (*check).withinPacks},
-	{"enough for a flight", "accepted starts and launches, true charge", "the reserve, and 0.9 of a climb and a landing at the autopilot's rates",
+	{"enough for a flight", "accepted starts and launches, true charge", "the reserve, and 0.85 of a climb and a landing at the autopilot's rates",
 		contract + "start and launch are refused", (*check).takesOff},
 }
 
@@ -81,7 +81,7 @@ func (c *check) withinPacks() {
 }
 
 func (c *check) takesOff() {
-	const share = 0.9
+	const share = 0.85
 	c.grounds(func(f *flight) {
 		for _, o := range f.missionOrders(telemetry.ActionStart, telemetry.ActionLaunch) {
 			for _, a := range f.aircraft {
