@@ -3,6 +3,7 @@ package rollout
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"prefdt/inference"
 	"prefdt/inference/checkpoint"
+	"prefdt/inference/duty"
 	"prefdt/inference/goal"
 	"prefdt/inference/record"
 	"prefdt/inference/slot"
@@ -36,6 +38,33 @@ func recordFlight(t *testing.T, ck *checkpoint.Checkpoint, decoder inference.Dec
 	f.Fly(parityFirstSeed, r)
 	offlinetest.NoError(t, f.recorder.Close())
 	return out.Bytes()
+}
+
+// A record has each plan of who is in the air, and what was planned otherwise is found.
+func TestReplayPlansAgain(t *testing.T) {
+	ck := shippedCheckpoint(t)
+	c := world.Standard()
+	c.Physics = ck.Physics
+	flight := recordFlight(t, ck, inference.DecoderDispatch, c, ReportLink{}, Request{Mode: goal.Preference, Omega: 0.02})
+	in := duty.Input{Slots: 40, FleetJ: math.Inf(1), FlightW: 140, Multiplier: 1, Aircraft: []duty.Aircraft{
+		{Number: 1, LeftJ: 9e3, ReturnJ: 500, DescentJ: 2e3, CPUHz: ck.Physics.EdgeCPUHz},
+		{Number: 2, LeftJ: math.Inf(1), CPUHz: ck.Physics.EdgeCPUHz}}}
+	var out bytes.Buffer
+	w := record.NewWriter(&out, record.Header{})
+	w.BeginPlanner(duty.State{})
+	w.WritePlan(&in, duty.New(&ck.Physics, ck.UserPrior(), ck.PriceCurve.PriceSPerJ(1)).Plan(&in))
+	w.WriteDecision(&slot.Snapshot{}, goal.Objective{}, &slot.Decision{})
+	offlinetest.NoError(t, w.Close())
+	_, line, _ := strings.Cut(out.String(), "\n")
+	plans, _, _ := strings.Cut(line, `"snapshot"`)
+	planned := strings.Replace(string(flight), `{"snapshot"`, plans+`"snapshot"`, 1)
+	if _, err := Replay(t.Context(), strings.NewReader(planned), ck, nil); err != nil {
+		t.Error(err)
+	}
+	otherwise := strings.Replace(planned, "FliesUntil:", "FliesUntil:1", 1)
+	if _, err := Replay(t.Context(), strings.NewReader(otherwise), ck, nil); err == nil || !strings.Contains(err.Error(), "was planned") {
+		t.Errorf("a plan that differs: %v", err)
+	}
 }
 
 // A recorded flight holds all that its decisions were made on.

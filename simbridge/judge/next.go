@@ -20,7 +20,7 @@ var nextRules = []Rule{
 }
 
 func (c *check) packAtRest() {
-	const share, restShare = 0.02, 0.2
+	const share, restShare, readS = 0.02, 0.2, 3
 	f := c.next
 	if f == nil {
 		return
@@ -34,13 +34,14 @@ func (c *check) packAtRest() {
 				continue
 			}
 			a := f.aircraft[t.Number-1]
-			now := a.at(s.timeS)
+			now, before := a.at(s.timeS), a.at(s.timeS-2*a.MonitorS-readS)
 			most := share*now.PackJ + counterStepJ + math.Abs(a.gain()-1)*(a.states[0].SpentJ+now.PackJ-now.LeftJ)
 			if a.isCopter() && strings.Contains(c.handled, "rebooted") {
 				most += restShare * now.PackJ
 				c.finding.Assumed["read by its voltage"]++
 			}
-			c.atMost(s.timeS, math.Abs(*t.UsableJ-now.LeftJ), most, "the status has %.0f J that aircraft %d may use, on the ground it has %.0f",
+			off := max(min(now.LeftJ, before.LeftJ)-*t.UsableJ, *t.UsableJ-max(now.LeftJ, before.LeftJ), 0)
+			c.atMost(s.timeS, off, most, "the status has %.0f J that aircraft %d may use, on the ground it has %.0f",
 				*t.UsableJ, t.Number, now.LeftJ)
 		}
 	}

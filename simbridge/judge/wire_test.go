@@ -266,12 +266,6 @@ func TestWireRules(t *testing.T) {
 			f.fail("unsafe_failsafe", 1, 50, 54)
 			f.give(52, false, mission(telemetry.ActionStart)).answer.Reason = "COM_OBL_RC_ACT is 0"
 		}, func(f *flight) { f.orders[2].answer.Reason = "no" }},
-		{"refusal", "launched with an empty pack", func(f *flight) { f.give(53, true, mission(telemetry.ActionLaunch, 1)) },
-			func(f *flight) {
-				for k := range f.aircraft[0].states {
-					f.aircraft[0].states[k].LeftJ = 14e3
-				}
-			}},
 		{"acknowledged", "not at all", nil, func(f *flight) { f.orders[1].answeredS = math.Inf(1) }},
 		{"in force", "another setting", nil, func(f *flight) { f.statuses[9].Setting = 0.777 }},
 		{"in force", "another budget", func(f *flight) { budget(f, 30e3, telemetry.ModeTarget) }, func(f *flight) {

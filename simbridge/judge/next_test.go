@@ -1,0 +1,34 @@
+package judge
+
+import (
+	"testing"
+
+	"prefdt/simbridge/record"
+	"prefdt/telemetry"
+)
+
+func TestNextRules(t *testing.T) {
+	const packJ, leftJ = 100e3, 60e3
+	onGround := func(f *flight) {
+		f.next, f.handled = newFlight(), "kept new"
+		f.next.Flight = f.Flight
+		for _, a := range f.aircraft {
+			f.next.aircraft = append(f.next.aircraft, &aircraft{Aircraft: a.Aircraft, airframe: a.airframe, number: a.number,
+				states: []state{{200, record.State{OnGround: true, PackJ: packJ, LeftJ: leftJ, SpentJ: packJ - leftJ}}}})
+		}
+		packs := telemetry.Budget{ID: "packs", Packs: []telemetry.Pack{{Aircraft: 1, Reserve: new(0.2)}, {Aircraft: 2, Reserve: new(0.2)}}}
+		f.next.give(201, true, order{kind: telemetry.KindBudget, budget: packs})
+		f.next.give(220, true, order{kind: telemetry.KindMission, mission: telemetry.Mission{Action: telemetry.ActionStart}})
+		s := status{timeS: 210, Status: telemetry.Status{BudgetJ: new(2 * leftJ)}}
+		for n := range f.next.aircraft {
+			s.Aircraft = append(s.Aircraft, telemetry.StatusAircraft{Number: n + 1, UsableJ: new(leftJ)})
+		}
+		f.next.statuses = append(f.next.statuses, s)
+	}
+	testRules(t, nextRules, []ruleCase{
+		{"pack at rest", "taken for full", onGround, func(f *flight) { *f.next.statuses[0].Aircraft[0].UsableJ = packJ }},
+		{"within packs", "a start", onGround, func(f *flight) { *f.next.statuses[0].BudgetJ = 3 * packJ }},
+		{"within packs", "a budget", onGround, func(f *flight) { f.next.orders[0].budget.EnergyJ = 3 * packJ }},
+		{"enough for a flight", "a used pack", onGround, func(f *flight) { f.next.aircraft[0].states[0].LeftJ = 25e3 }},
+	})
+}
