@@ -15,7 +15,8 @@ var nextRules = []Rule{
 		contract + "status", (*check).packAtRest},
 	{"within packs", "accepted budgets, accepted starts and the budget told before, true packs", "1.01 of what the packs hold",
 		contract + "budgets", (*check).withinPacks},
-	{"enough for a flight", "accepted starts and launches, true charge", "the reserve, and 0.85 of a climb and a landing at the autopilot's rates",
+	{"enough for a flight", "accepted starts and launches, true charge",
+		"the reserve, and 0.85 of a climb and a landing at the autopilot's rates",
 		contract + "start and launch are refused", (*check).takesOff},
 }
 
@@ -74,8 +75,8 @@ func (c *check) withinPacks() {
 				}
 			}
 			if o.accepted && budgetJ > 0 && packsJ > 0 {
-				c.atMost(o.answeredS, budgetJ, most*packsJ, "%s is accepted with a budget of %.0f J, and the packs hold %.0f", o.id, budgetJ,
-					packsJ)
+				c.atMost(o.answeredS, budgetJ, most*packsJ, "%s is accepted with a budget of %.0f J, and the packs hold %.0f", o.id,
+					budgetJ, packsJ)
 			}
 		}
 	})
@@ -96,8 +97,8 @@ func (c *check) takesOff() {
 				}
 				s := a.climbS(up) + a.descentS(up) + autopilot.LandDetectS
 				least := kept + keptShare*now.PackJ + share*s*f.Physics.Propulsion.PowerW(0) - math.Abs(a.gain()-1)*(now.PackJ-now.LeftJ)
-				c.atMost(o.answeredS, least, math.Max(now.LeftJ, 1e-9), "aircraft %d takes off with %.0f J, and the climb, the landing and its "+
-					"reserve take %.0f", a.number, now.LeftJ, least)
+				c.atMost(o.answeredS, least, math.Max(now.LeftJ, 1e-9), "aircraft %d takes off with %.0f J, and the climb, the "+
+					"landing and its reserve take %.0f", a.number, now.LeftJ, least)
 			}
 		}
 	})

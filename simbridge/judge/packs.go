@@ -223,16 +223,11 @@ func (c *check) usesPack() {
 }
 
 // waitsS is how long an aircraft may have to wait until others that land beside it are lower.
-func (f *flight) waitsS(a *aircraft, timeS float64) float64 {
-	return f.waitsForS(a, timeS, func(*aircraft) bool { return true })
-}
-
-// waitsForS is that for some of the others.
-func (f *flight) waitsForS(a *aircraft, timeS float64, is func(*aircraft) bool) (waitS float64) {
+func (f *flight) waitsS(a *aircraft, timeS float64) (waitS float64) {
 	const nearHomesM, comesInS, belowM = 40, 5, 30
 	home, _ := a.homeAt(timeS)
 	for _, o := range f.aircraft {
-		if o != a && is(o) && math.Hypot(o.StandM[0]-home[0], o.StandM[1]-home[1]) <= nearHomesM {
+		if o != a && math.Hypot(o.StandM[0]-home[0], o.StandM[1]-home[1]) <= nearHomesM {
 			waitS += comesInS + o.descentS(f.Physics.AltitudeM) - o.descentS(f.Physics.AltitudeM-belowM)
 		}
 	}

@@ -25,8 +25,8 @@ var toldRules = []Rule{
 		(*check).measuredJoules},
 	{"measured cost", "true power, the ledger's rows", "10 % off, what its sensor makes of it and 1 % a second between two readings",
 		contract + "joules", (*check).measuredCost},
-	{"far from home", "statuses, true joules of the least way home", "0.95 to 1.07 of it and 1 kJ, a wait for others in the air besides; " +
-		"in wind 0.8 to 1.4",
+	{"far from home", "statuses, true joules of the least way home", "0.95 to 1.07 of it and 1 kJ, a wait for others besides; in " +
+		"wind 0.8 to 1.4",
 		contract + "status", (*check).farFromHome},
 	{"kept up", "statuses, the budget", "no slot in which one leaves that the crew lets not land", contract + "budgets", (*check).keptUp},
 	{"stalled loop", "HEARTBEATs that arrive at an ArduCopter in GUIDED, beacons, statuses", "none of the leader's 14 s after the last " +
@@ -194,11 +194,8 @@ func (c *check) farFromHome() {
 		}
 		p := packFlight{check: c, a: a, landing: landing{at: now}, truth: truth}
 		homeJ, off := p.leastHomeJ(now), math.Abs(a.gain()-1)+0.01*a.MonitorS
-		hoverW := p.powerW(s.timeS, physics.Position{})
-		waitJ, leastWaitJ := wait*c.waitsS(a, s.timeS)*hoverW, (least-off)*hoverW*c.waitsForS(a, s.timeS, func(o *aircraft) bool {
-			return o.isLed(s.timeS) && o.inAir.contains(s.timeS-soonS) && o.inAir.contains(s.timeS+soonS)
-		})
-		c.atMost(s.timeS, (least-off)*homeJ+leastWaitJ-slackJ, *t.HomeJ, "the status has %.0f J of a way home for aircraft %d, it takes %.0f at least",
+		waitJ := wait * c.waitsS(a, s.timeS) * p.powerW(s.timeS, physics.Position{})
+		c.atMost(s.timeS, (least-off)*homeJ-slackJ, *t.HomeJ, "the status has %.0f J of a way home for aircraft %d, it takes %.0f at least",
 			*t.HomeJ, a.number, homeJ)
 		c.atMost(s.timeS, *t.HomeJ, (most+off)*homeJ+waitJ+slackJ, "the status has %.0f J of a way home for aircraft %d, it takes %.0f",
 			*t.HomeJ, a.number, homeJ)
