@@ -136,7 +136,7 @@ func (m *mission) orderNext(ctx context.Context, by string) error {
 
 // tooLittleJ is what takes aircraft 1 home, but not up before.
 func (m *mission) tooLittleJ() float64 {
-	const climbShare, settlesS = 0.35, 10
+	const climbShare, settlesS = 0.05, 8
 	frame, h := m.plan.airframe(0, m.world.Physics.SpeedMaxMPS), m.world.Physics.AltitudeM
 	climbS := 12.0
 	if m.plan.StockRates {

@@ -24,7 +24,7 @@ var packRules = []Rule{
 // kept is what the budget in force leaves in an aircraft's pack at touchdown: joules, or a share of the pack; 0: nothing.
 func (f *flight) kept(a *aircraft, timeS float64) (joules, share float64, leastUp int) {
 	for _, o := range f.orders {
-		if !o.accepted || o.deliveredS > timeS || o.budget.ID == "" {
+		if !o.accepted || o.deliveredS > timeS || !o.isRequest() {
 			continue
 		}
 		joules, share, leastUp = 0, 0, 1
