@@ -46,8 +46,8 @@ func (p *plan) drawNext(c *Config, k int) {
 		return
 	case p.NoCharge: // what was drawn is all that is known of it
 		x.Pack, x.By = packKept, []string{byNew, byRestart}[r.IntN(2)]
-	case x.By == byFresh && x.Pack == packRecharged:
-		x.Pack = packRebooted
+	case x.Pack == packRecharged && (x.By == byFresh || !full):
+		x.Pack = packKept
 	}
 	p.Next = &x
 }
