@@ -74,6 +74,24 @@ func TestWhileTheDiskHangs(t *testing.T) {
 	}
 }
 
+// The status of a settlement that waited for the disk says nothing that is over by then.
+func TestSettledStatusIsNotOld(t *testing.T) {
+	const slot = 77
+	l := newWithLedger(t, telemetry.StateFlying)
+	settled := &telemetry.Status{State: telemetry.StateFlying, Slot: slot}
+	if got := l.statusAfter(settled); got.Slot != slot {
+		t.Errorf("a status that did not wait is of slot %d", got.Slot)
+	}
+	l.ledgerWriter.settled = settled
+	if l.keepWithoutLedger(1); l.ledgerWriter.settled != nil {
+		t.Error("it is published after a newer one")
+	}
+	l.mission.DiskFailed()
+	if got := l.statusAfter(settled); got.Slot == slot || got.State != telemetry.StateReturning {
+		t.Errorf("on the way home the status is %s, of slot %d", got.State, got.Slot)
+	}
+}
+
 // A command that waits for the disk is not stale once one with a higher counter, which
 // did not wait, was executed.
 func TestOvertakenCounter(t *testing.T) {

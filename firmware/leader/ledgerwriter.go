@@ -121,6 +121,7 @@ func (l *Leader) keepWithoutLedger(waitedS float64) {
 		views = l.tick(views)
 	}
 	l.publish(l.status(views))
+	l.ledgerWriter.settled = nil // the crew has been shown a newer one
 	l.reportIteration()
 }
 
@@ -141,11 +142,15 @@ func (l *Leader) handleCommit(err error) {
 	l.fleet.SetDurable(l.ledgerWriter.fleet)
 	l.sendLeaving(l.ledgerWriter.fleet)
 	l.startFiling()
-	if settled != nil { // what the crew is shown is what the record has
-		l.publish(*settled)
-		return
+	l.publish(l.statusAfter(settled))
+}
+
+// statusAfter is the status after a settlement: what the crew is shown is what the record has, unless it is over by now.
+func (l *Leader) statusAfter(settled *telemetry.Status) telemetry.Status {
+	if settled != nil && settled.State == l.mission.Phase() {
+		return *settled
 	}
-	l.publish(l.status(l.fleet.Views()))
+	return l.status(l.fleet.Views())
 }
 
 // stamp completes the rows of a settlement with the time and the status after it.
