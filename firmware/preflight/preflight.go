@@ -29,6 +29,7 @@ import (
 	"prefdt/firmware/config"
 	"prefdt/firmware/energy"
 	"prefdt/firmware/fleet"
+	"prefdt/firmware/height"
 	"prefdt/firmware/leader"
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/link"
@@ -581,7 +582,7 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 		p.add(ResultOK, item, "on the ground at %.1f m east, %.1f m north, %.1f m up, %.0f m from its start; pre-arm %s", v.Position.EastM,
 			v.Position.NorthM, v.UpM, off, v.PreArm)
 	}
-	climbS, limitS := v.Params.ClimbS(k.AltitudeM)+off/v.TransitMPS, p.config.Flight.ClimbS
+	climbS, limitS := v.Params.ClimbS(height.AboveOrigin(k.AltitudeM).Over(v.GroundUpM))+off/v.TransitMPS, p.config.Flight.ClimbS
 	if climbS > limitS {
 		p.add(ResultWarn, item, "the climb to %g m and the way to its start take about %.0f s, flight.climb_s is %g", k.AltitudeM, climbS,
 			limitS)
