@@ -26,7 +26,7 @@ func grid(n, rows int, at physics.Position, apartM float64) (all []physics.Posit
 func (w *sky) comeHome(from ...physics.Position) {
 	w.t.Helper()
 	for i, v := range w.fliers {
-		w.aircraft[i].home = &v.home
+		w.aircraft[i].home, w.aircraft[i].homeUpM = &v.home, v.groundUpM
 		v.aloft(from[i], w.Limits.AltitudeM)
 		if err := w.Resume(resume(i+1, true)); err != nil {
 			w.t.Fatal(err)

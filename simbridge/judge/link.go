@@ -224,7 +224,7 @@ func (c *check) isAllowed(a *aircraft, g *arrival) bool {
 	case g.Command == commandTakeOff:
 		groundM := c.AMSLM
 		if a.isCopter() { // it counts from its home
-			groundM = 0
+			groundM = -c.groundM(a, g.Position)
 		}
 		off := math.Abs(g.param(6) - groundM - c.Physics.AltitudeM)
 		return math.IsNaN(g.param(4)) && math.IsNaN(g.param(5)) && off <= offM+4*a.ReceiverUpM &&

@@ -346,7 +346,7 @@ func (c *check) toldState() {
 			for _, a := range c.aircraft {
 				now := a.at(s.timeS)
 				flies := now.Mode == offboard || now.Mode == land || now.Mode == takeoff
-				ok := !(now.PositionM[2] > 1 && flies && !now.Failsafe && a.isLed(s.timeS))
+				ok := !(now.heightM() > 1 && flies && !now.Failsafe && a.isLed(s.timeS))
 				if !ok && c.excusesAny(a.number, s.timeS, "link cut", "leader away") {
 					continue
 				}

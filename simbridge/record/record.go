@@ -53,6 +53,7 @@ type Flight struct {
 	Speed   float64           `json:"speed"` // mission seconds per second
 	Physics physics.Constants `json:"physics"`
 	AMSLM   float64           `json:"amsl_m"`          // of the origin
+	Slope   [2]float64        `json:"slope,omitzero"`  // metres that the ground rises for each metre east and north
 	Users   []string          `json:"users,omitempty"` // whose reports count; empty: everybody's
 	// Leader is how the leader's client ids begin; empty: "leader".
 	Leader string `json:"leader,omitempty"`
