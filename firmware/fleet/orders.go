@@ -96,7 +96,8 @@ func (f *Fleet) able(x Action, all []Ordered) (able []Ordered, err error) {
 func (f *Fleet) launch(a *aircraft, _ *Ordered) {
 	a.startOrder(false, true)
 	a.failsafeAlarm, a.launchFailsafes = "", a.params.failsafes()
-	a.home, a.homeUpM, a.phase, a.launchedS = new(a.position), a.upM, PhaseClimbing, f.nowS()
+	a.homeUpM = a.upM
+	a.home, a.phase, a.launchedS = new(a.position), PhaseClimbing, f.nowS()
 }
 
 func (a *aircraft) launchRefusal(now float64) error {

@@ -102,7 +102,8 @@ func (f *Fleet) Restore(saved []SavedAircraft) {
 			a.home, a.lastKnownTrack, a.restoredBootS, a.restoredEngaged = nil, nil, s.Meter.BootS, s.Engaged
 			a.sentHome = s.SentHome
 			if s.Home != nil {
-				a.home, a.homeUpM = &physics.Position{EastM: s.Home[0], NorthM: s.Home[1]}, height.AboveOrigin(s.Home[2])
+				a.home = &physics.Position{EastM: s.Home[0], NorthM: s.Home[1]}
+				a.homeUpM = height.AboveOrigin(s.Home[2])
 			}
 			for _, p := range s.PossiblePath {
 				a.lastKnownTrack = append(a.lastKnownTrack, physics.Position{EastM: p[0], NorthM: p[1]})
