@@ -197,7 +197,8 @@ func (a *aircraft) inAir() bool { return a.armed && !a.onGround() }
 // onGround is whether it has landed. With its motors on, its own word needs a second one:
 // that it stands still at the height of the ground.
 func (a *aircraft) onGround() bool {
-	stands := a.upM >= a.ground.low-landedMaxM && a.upM <= a.ground.high+landedMaxM && math.Hypot(a.velocity.Norm(), a.climbMPS) <= landedMPS
+	stands := a.upM >= a.ground.low-landedMaxM && a.upM <= a.ground.high+landedMaxM &&
+		math.Hypot(a.velocity.Norm(), a.climbMPS) <= landedMPS
 	return a.landed != nil && *a.landed && (!a.armed || a.located && stands)
 }
 

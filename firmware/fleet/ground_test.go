@@ -29,7 +29,7 @@ func TestComesHomeToAHill(t *testing.T) {
 		w.fly(5*time.Second, nil)
 		for i, v := range w.Views() {
 			if off := w.fliers[i].position.Sub(w.fliers[i].home).Norm(); v.Obstacle || v.InAir || off > 1 {
-				t.Errorf("at %v m: aircraft %d, landed %.1f m from home: in the air %v, an obstacle %v", groundUpM, i+1, off, v.InAir, v.Obstacle)
+				t.Errorf("at %v m: aircraft %d, %.1f m from home: in the air %v, an obstacle %v", groundUpM, i+1, off, v.InAir, v.Obstacle)
 			}
 		}
 		return s

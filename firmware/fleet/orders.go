@@ -136,7 +136,7 @@ func (a *aircraft) resumeRefusal(now float64) error {
 		return errors.New("sent no position since its mode changed; send it again")
 	case !a.inAir():
 		return errors.New("is not in the air")
-	case (a.role() == RoleLand || a.role() == RoleReturn) && a.upM.Over(a.ground.high) < touchdownNearM: // it may touch down before it obeys
+	case (a.role() == RoleLand || a.role() == RoleReturn) && a.upM.Over(a.ground.high) < touchdownNearM: // it may be down first
 		return errors.New("is about to touch down; launch it once it is down")
 	case a.params.kind().traits().endsHoldItself: // a command to fly ends its other failsafes, too, by the crew's order
 	case a.failsafe:
