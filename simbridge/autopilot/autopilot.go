@@ -54,6 +54,7 @@ type Config struct {
 	Slope       [2]float64 // metres that the ground rises for each metre east and north
 	Speed       float64    // mission seconds per second
 	Receiver    Receiver   // of its position
+	DriftM      float64    // how far the height that it measures, and flies by, is off after a while
 	GustMPS2    float64    // standard deviation of the acceleration by gusts, horizontally; 0: the air is still
 	Seed        uint64     // of gusts and of the receiver's errors
 	BootedS     float64    // mission seconds for which an ArduCopter was switched on before: its checks pass late

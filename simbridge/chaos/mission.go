@@ -306,7 +306,7 @@ func (m *mission) startAutopilots() (links []string, err error) {
 		partner := partners[i]
 		a := &autopilot.Autopilot{Config: autopilot.Config{
 			Open: m.socketsOf(autopilotProgram(i)), SystemID: uint8(i + 1), Copter: m.plan.isCopter(i), Listen: "127.0.0.1:0",
-			Partner: partner, Origin: origin, Start: m.standM(i), Slope: m.plan.Slope,
+			Partner: partner, Origin: origin, Start: m.standM(i), Slope: m.plan.Slope, DriftM: m.plan.DriftM,
 			Speed: m.plan.Speed, CapacityJ: m.capacityJ(i), Battery: battery.AllFields,
 			Parameters: m.plan.parameters(i), Framing: m.plan.Framing, TwoCounters: m.plan.TwoCounters, Log: slog.New(slog.DiscardHandler),
 			Seed: m.plan.Seed,

@@ -109,6 +109,7 @@ type plan struct {
 	WrongSamples []autopilot.WrongSample // of each in turn an aircraft sends one, again and again
 	TightHomes   bool                    // the aircraft stand in rows, 12 m apart
 	OutsideM     float64                 // they stand so far outside the area; 0: at their starts
+	DriftM       float64                 // how far their heights drift
 	GroundM      float64                 // of the area's middle, over the origin
 	Slope        [2]float64              // metres that the ground rises for each metre east and north
 	Packs        *packPlan               // the crew has them land with a share of their packs; nil: it does not
@@ -272,12 +273,15 @@ func drawPlan(c *Config, k int) plan {
 // drawGround has a third of the missions fly from a hill, from a valley or from a slope: nowhere is an aircraft more than 17 m over or
 // below the origin, for at 20 none takes off.
 func (p *plan) drawGround(c *Config, k int) {
-	const mostM, farM = 17, 800
+	const mostM, farM, mostDriftM = 17, 800, 6
 	r := rand.New(rand.NewPCG(c.Seed, 1<<55|uint64(k)))
 	if r.IntN(3) > 0 {
 		return
 	}
-	level, towards := 2*r.Float64()-1, 2*math.Pi*r.Float64()
+	if !p.lands() && !p.LandsAtReserve { // what a descent takes is not known to metres then
+		p.DriftM = mostDriftM * (2*r.Float64() - 1)
+	}
+	level, towards := max(-1, min(1, 3*r.Float64()-1.5)), 2*math.Pi*r.Float64() // a third of them level
 	steep := mostM * (1 - math.Abs(level)) / farM
 	p.GroundM, p.Slope = mostM*level, [2]float64{steep * math.Cos(towards), steep * math.Sin(towards)}
 }

@@ -29,7 +29,7 @@ func (m *mission) beginRecord() (err error) {
 	for i := range m.Aircraft {
 		a := record.Aircraft{Autopilot: "px4", StandM: record.Vector(m.standM(i)),
 			StartM: [2]float64{m.starts[i].EastM, m.starts[i].NorthM}, CapacityJ: m.capacityJ(i), Parameters: p.parameters(i),
-			SensorGain: p.SensorGain[i], MonitorS: p.MonitorS, SpeedMaxMPS: m.world.Physics.SpeedMaxMPS}
+			DriftM: math.Abs(p.DriftM), SensorGain: p.SensorGain[i], MonitorS: p.MonitorS, SpeedMaxMPS: m.world.Physics.SpeedMaxMPS}
 		if p.isCopter(i) {
 			a.Autopilot = "ardupilot"
 		}

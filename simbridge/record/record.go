@@ -92,6 +92,7 @@ type Aircraft struct {
 	// How wrong its receiver is, and how gusts push it: standard deviations, see simbridge/autopilot.
 	ReceiverM   float64 `json:"receiver_m,omitempty"` // east and north, each
 	ReceiverUpM float64 `json:"receiver_up_m,omitempty"`
+	DriftM      float64 `json:"drift_m,omitempty"`    // how far the height that it measures, and flies by, is off at most
 	LinkS       float64 `json:"link_s,omitempty"`     // the longest that a message is on its way
 	LossShare   float64 `json:"loss_share,omitempty"` // of the messages that are sent to it
 	ReceiverMPS float64 `json:"receiver_mps,omitempty"`
