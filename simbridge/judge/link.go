@@ -539,8 +539,8 @@ func (c *check) engages() {
 			c.atMost(g.timeS, needs, float64(len(timesS)), "aircraft %d is to follow setpoints, and received %d in a second", a.number,
 				len(timesS))
 			if g.timeS < c.slotsEndS() && !c.homeward(a).contains(g.timeS) { // one that comes home need not climb
-				c.atMost(g.timeS, c.Physics.AltitudeM-g.Position[2], belowM+a.DriftM, "aircraft %d is to follow setpoints at %.1f m", a.number,
-					g.Position[2])
+				c.atMost(g.timeS, c.Physics.AltitudeM-g.Position[2], belowM+a.DriftM, "aircraft %d is to follow setpoints at %.1f m",
+					a.number, g.Position[2])
 			}
 		}
 	}

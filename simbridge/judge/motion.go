@@ -167,10 +167,10 @@ func (c *check) fence() {
 }
 
 func (c *check) height() {
-	const bandM = 8 // and a second squared of gusts
 	h := c.Physics.AltitudeM
 	for _, a := range c.aircraft {
-		c.always(a, a.led.and(a.inAir), 0, func(s *state) (float64, float64) { return s.PositionM[2] - h, bandM + a.GustMPS2 + a.DriftM },
+		bandM := 8 + a.GustMPS2 + a.DriftM // with a second squared of gusts
+		c.always(a, a.led.and(a.inAir), 0, func(s *state) (float64, float64) { return s.PositionM[2] - h, bandM },
 			func(s *state, value, bound float64) string {
 				return fmt.Sprintf("aircraft %d is %.1f m above H in %s", a.number, value, s.Mode)
 			})
@@ -182,7 +182,7 @@ func (c *check) height() {
 			}
 			level = append(level, span{x.fromS + climbS, x.toS})
 		}
-		c.always(a, newSpans(level...), 0, func(s *state) (float64, float64) { return math.Abs(s.PositionM[2] - h), bandM + a.GustMPS2 + a.DriftM },
+		c.always(a, newSpans(level...), 0, func(s *state) (float64, float64) { return math.Abs(s.PositionM[2] - h), bandM },
 			func(s *state, value, bound float64) string {
 				return fmt.Sprintf("aircraft %d is at %.1f m in OFFBOARD", a.number, s.PositionM[2])
 			})

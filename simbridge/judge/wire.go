@@ -232,7 +232,8 @@ func (c *check) toldPosition() {
 		}
 		now := a.at(s.timeS)
 		apart := sub(*t.PositionM, now.PositionM)
-		offM, most := math.Hypot(horizontalM(apart), apart[2]), nearM+a.toldM()+a.DriftM+(ageS+extraS)*math.Hypot(now.speedMPS(), now.VelocityMPS[2])
+		offM, most := math.Hypot(horizontalM(apart), apart[2]), nearM+a.toldM()+a.DriftM+
+			(ageS+extraS)*math.Hypot(now.speedMPS(), now.VelocityMPS[2])
 		if offM > most && c.excusesAny(a.number, s.timeS, "late datagrams", "link cut", "wrong sample", "leader away") {
 			return
 		}
