@@ -172,8 +172,8 @@ func ReturnsApart(views []View, altitudeM float64) (meet []int, set []string) {
 			slices.ContainsFunc(order, func(o *View) bool { return o != v && (meets(v, o) || meets(o, v)) }) {
 			meet = append(meet, v.Number)
 		}
-		set = append(set, fmt.Sprintf("%s of %d", v.Params.kind().traits().returnsAt(math.Ceil(altitudeM+returnsApartM*float64(i+1)-float64(v.GroundUpM))),
-			v.Number))
+		overHomeM := altitudeM + returnsApartM*float64(i+1) - float64(v.GroundUpM)
+		set = append(set, fmt.Sprintf("%s of %d", v.Params.kind().traits().returnsAt(math.Ceil(overHomeM)), v.Number))
 	}
 	if len(order) < 2 || len(meet) == 0 {
 		return nil, nil
