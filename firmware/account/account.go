@@ -13,6 +13,7 @@ import (
 	"math"
 
 	"prefdt/firmware/fleet"
+	"prefdt/firmware/height"
 	"prefdt/inference/goal"
 	"prefdt/inference/motion"
 	"prefdt/inference/physics"
@@ -251,7 +252,7 @@ func (a *Account) HomeJ(v *fleet.View) float64 {
 // reserve left, or by itself.
 func (a *Account) TakeOffJ(v *fleet.View, to physics.Position) float64 {
 	there := *v
-	there.Position, there.UpM, there.Home = to, a.Physics.AltitudeM, &v.Position
+	there.Position, there.UpM, there.Home = to, height.AboveOrigin(a.Physics.AltitudeM), &v.Position
 	return max(
 		a.mostJ(func(air *motion.Air) float64 { return TakeOffJ(&a.Physics, v, to, v.TransitMPS, air, v.WaitS) })+a.reserveJ(v),
 		a.mostJ(func(air *motion.Air) float64 { return climb(&a.Physics, v, to, v.TransitMPS, air).TotalJ() })+a.aloneJ(&there))

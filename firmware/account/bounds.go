@@ -214,16 +214,16 @@ func arrivalS(v *fleet.View) float64 {
 // expectedWayHome is that at multiplier 1 by the closed form, without a wait.
 func (a *Account) expectedWayHome(v *fleet.View) Leg {
 	if v.Phase == fleet.PhaseLanding {
-		return Leg{HoverJ: landingS(v, v.UpM) * hoverW(&a.Physics, &a.Air)}
+		return Leg{HoverJ: landingS(v, v.UpM.Over(v.GroundUpM)) * hoverW(&a.Physics, &a.Air)}
 	}
-	return wayHome(&a.Physics, v, v.TransitMPS, &a.Air, arrivalS(v), max(v.UpM, a.Physics.AltitudeM))
+	return wayHome(&a.Physics, v, v.TransitMPS, &a.Air, arrivalS(v), overHome(&a.Physics, v))
 }
 
 // ClimbJ is what an aircraft's way from the ground to a place takes, or what of it is left.
 func (a *Account) ClimbJ(v *fleet.View, to physics.Position) float64 {
 	left := 1.0
 	if v.InAir {
-		left = min(max(1-v.UpM/a.Physics.AltitudeM, 0), 1)
+		left = min(max(1-float64(v.UpM.Over(v.GroundUpM)/climbM(&a.Physics, v)), 0), 1)
 	}
 	x := climb(&a.Physics, v, to, v.TransitMPS, &a.Air)
 	return (x.HoverJ*left + x.CruiseJ) * a.objective.PropulsionMultiplier() * a.ways.Climb.ratio()
@@ -290,7 +290,7 @@ func (a *Account) followWays(views []fleet.View) {
 		case w == nil && v.Homeward && v.InAir:
 			c.Way = &Way{Home: true, FromJ: c.AccountedJ, ExpectedJ: a.expectedWayHome(v).TotalJ() * scale}
 		case w == nil && v.Phase == fleet.PhaseClimbing && !v.InAir:
-			c.Way = &Way{FromJ: c.AccountedJ, ExpectedJ: v.Params.ClimbS(a.Physics.AltitudeM) * hoverW(&a.Physics, &a.Air) * scale}
+			c.Way = &Way{FromJ: c.AccountedJ, ExpectedJ: v.Params.ClimbS(climbM(&a.Physics, v)) * hoverW(&a.Physics, &a.Air) * scale}
 		case w == nil:
 		case w.Home && !v.InAir && v.Landed != nil && *v.Landed:
 			a.ways.Home.add((c.AccountedJ - w.FromJ) / w.ExpectedJ)

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"prefdt/firmware/fleet"
+	"prefdt/firmware/height"
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
 	"prefdt/telemetry"
@@ -18,7 +19,7 @@ func landing() (a *Account, views []fleet.View) {
 		at := physics.Position{EastM: 300 * float64(i+1), NorthM: 500}
 		views = append(views, fleet.View{
 			Number: i + 1, Received: true, Located: true, Fresh: true, Flying: true, InAir: true, Phase: fleet.PhaseFlying, Position: at,
-			Home: &at, UpM: p.AltitudeM,
+			Home: &at, UpM: height.AboveOrigin(p.AltitudeM),
 			TransitMPS: p.Propulsion.BestSpeedMPS(30), CapacityJ: 45e3, CapacityKnown: true, Charge: math.NaN(),
 		})
 	}

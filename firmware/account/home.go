@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"prefdt/firmware/fleet"
+	"prefdt/firmware/height"
 	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 )
@@ -22,17 +23,27 @@ func (l Leg) TotalJ() float64 { return l.CruiseJ + l.HoverJ }
 // believed in, the wait for those that land first, the descent, and the motors on the ground
 // until the landing is reported.
 func HomeJ(p *physics.Constants, v *fleet.View, transitMPS float64, air *motion.Air, waitS float64) float64 {
-	return wayHome(p, v, transitMPS, air, waitS, max(v.UpM, p.AltitudeM)).TotalJ()
+	return wayHome(p, v, transitMPS, air, waitS, overHome(p, v)).TotalJ()
 }
 
 // groundS is how long motors turn on the ground until the autopilot reports the landing, as measured.
 const groundS = 5
 
 // landingS is how long an aircraft hovers down from a height until its motors stand still.
-func landingS(v *fleet.View, heightM float64) float64 { return v.Params.DescentS(heightM) + groundS }
+func landingS(v *fleet.View, heightM height.AboveGround) float64 {
+	return v.Params.DescentS(heightM) + groundS
+}
+
+// overHome is from which height over its home one that comes home descends, climbM how far up from there H is.
+func overHome(p *physics.Constants, v *fleet.View) height.AboveGround {
+	return max(v.UpM, height.AboveOrigin(p.AltitudeM)).Over(v.GroundUpM)
+}
+func climbM(p *physics.Constants, v *fleet.View) height.AboveGround {
+	return height.AboveOrigin(p.AltitudeM).Over(v.GroundUpM)
+}
 
 // wayHome is that way, with a descent from a height, and a wait of any kind.
-func wayHome(p *physics.Constants, v *fleet.View, transitMPS float64, air *motion.Air, waitS, heightM float64) (x Leg) {
+func wayHome(p *physics.Constants, v *fleet.View, transitMPS float64, air *motion.Air, waitS float64, heightM height.AboveGround) (x Leg) {
 	const turnS = 2
 	hoverS := turnS + waitS + landingS(v, heightM)
 	if v.Home != nil {
@@ -53,7 +64,7 @@ func TakeOffJ(p *physics.Constants, v *fleet.View, to physics.Position, transitM
 
 // climb is the way from the ground to a place at multiplier 1.
 func climb(p *physics.Constants, v *fleet.View, to physics.Position, transitMPS float64, air *motion.Air) Leg {
-	return Leg{cruise(p, to.Sub(v.Position), transitMPS, air), v.Params.ClimbS(p.AltitudeM) * hoverW(p, air)}
+	return Leg{cruise(p, to.Sub(v.Position), transitMPS, air), v.Params.ClimbS(climbM(p, v)) * hoverW(p, air)}
 }
 
 // cruise is the energy of a way at a speed over the ground.

@@ -149,3 +149,27 @@ func TestReserveIsForTheWayAlone(t *testing.T) {
 		}
 	}
 }
+
+// Climb and descent are from and to the ground of a home, which may be a hill or a valley.
+func TestHomesAtOtherHeights(t *testing.T) {
+	f := newTestFlight(100)
+	v := &f.views[0]
+	hoverW := f.Physics.Propulsion.PowerW(0)
+	flat, takeOffJ := f.HomeJ(v), f.TakeOffJ(v, v.Position)
+	v.GroundUpM = -18
+	deeperJ := (v.Params.DescentS(118) - v.Params.DescentS(100)) * hoverW
+	if got := f.HomeJ(v) - flat; math.Abs(got-deeperJ) > 1 {
+		t.Errorf("18 m below the origin the way home takes %.0f J more, want %.0f", got, deeperJ)
+	}
+	if got, want := f.TakeOffJ(v, v.Position)-takeOffJ, deeperJ+(v.Params.ClimbS(118)-v.Params.ClimbS(100))*hoverW; math.Abs(got-want) > 1 {
+		t.Errorf("18 m below the origin a take-off needs %.0f J more, want %.0f", got, want)
+	}
+	v.Phase, v.Homeward, v.UpM = fleet.PhaseLanding, true, 42
+	if got, want := f.WayHome(v).TotalJ(), (v.Params.DescentS(60)+groundS)*hoverW; math.Abs(got-want) > 1 {
+		t.Errorf("a landing from 60 m above its home takes %.0f J, want %.0f", got, want)
+	}
+	v.Phase, v.Homeward, v.GroundUpM, v.UpM, v.InAir = fleet.PhaseClimbing, false, 20, 60, true
+	if got, want := f.ClimbJ(v, v.Position), 0.5*v.Params.ClimbS(80)*hoverW; math.Abs(got-want) > 1 {
+		t.Errorf("40 m up, of 80, a climb has %.0f J before it, want %.0f", got, want)
+	}
+}

@@ -92,7 +92,7 @@ func (a *Account) Settle(n int, views []fleet.View, offerEdgeJ func(users int) (
 			row.Aircraft = append(row.Aircraft, AircraftRow{
 				Number: v.Number, EnergyJ: by[i].energyJ * share, SpentJ: c.SpentJ, Source: v.Source,
 				ErrorJ: v.UncertaintyJ + c.StartErrorJ + math.Max(c.AccountedJ-v.TotalJ, 0),
-				EastM:  v.Position.EastM, NorthM: v.Position.NorthM, UpM: v.UpM, BootMS: bootMS(v),
+				EastM:  v.Position.EastM, NorthM: v.Position.NorthM, UpM: float64(v.UpM), BootMS: bootMS(v),
 			})
 		}
 		rows = append(rows, row)

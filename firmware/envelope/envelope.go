@@ -10,6 +10,7 @@ package envelope
 import (
 	"math"
 
+	"prefdt/firmware/height"
 	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 	"prefdt/inference/reuse"
@@ -17,12 +18,12 @@ import (
 
 // Limits are the limits of one deployment.
 type Limits struct {
-	SpeedMaxMPS float64 // the lesser of the configuration and the autopilot's own
-	SeparationM float64 // D_min
-	AreaM       float64 // side of the fence
-	AltitudeM   float64 // H
-	BandM       float64 // measured altitudes are H +- BandM
-	FenceM      float64 // beyond so far outside the area an alarm is raised
+	SpeedMaxMPS float64            // the lesser of the configuration and the autopilot's own
+	SeparationM float64            // D_min
+	AreaM       float64            // side of the fence
+	AltitudeM   height.AboveOrigin // H
+	BandM       float64            // measured altitudes are H +- BandM
+	FenceM      float64            // beyond so far outside the area an alarm is raised
 }
 
 // Vehicle is one aircraft in the air, at the moment its setpoint is due.
@@ -31,7 +32,7 @@ type Vehicle struct {
 	FenceExempt bool // on its way to a home that may lie outside the area
 	Landing     bool // it descends, by the leader's order, and keeps its place
 	Position    physics.Position
-	UpM         float64
+	UpM         height.AboveOrigin
 	Velocity    physics.Position // measured, m/s
 	GainPerS    float64          // of its position loop
 	// LagS is how long it keeps its velocity before it has the commanded one, if the change were
@@ -49,7 +50,7 @@ type Vehicle struct {
 	// feed-forward, height.
 	Target         physics.Position
 	FeedForwardMPS physics.Position
-	TargetUpM      float64
+	TargetUpM      height.AboveOrigin
 }
 
 // commandedVelocity is the velocity that position loop and feed-forward command together.
@@ -225,11 +226,11 @@ func (c *Checker) readSetpoints(vehicles []Vehicle, l Limits) {
 		if !v.Controlled {
 			continue
 		}
-		if !v.Target.Valid() || !v.FeedForwardMPS.Valid() || math.IsNaN(v.TargetUpM) || math.IsInf(v.TargetUpM, 0) {
+		if !v.Target.Valid() || !v.FeedForwardMPS.Valid() || !(v.TargetUpM.Off(0) <= math.MaxFloat64) {
 			v.Hold(l)
 			c.verdicts[i] = Held
 		}
-		if math.Abs(v.TargetUpM-l.AltitudeM) > tolerance {
+		if v.TargetUpM.Off(l.AltitudeM) > tolerance {
 			v.TargetUpM = l.AltitudeM
 			c.verdicts[i] = max(c.verdicts[i], Corrected)
 		}
@@ -449,11 +450,11 @@ func (l Limits) leadIn(p, move physics.Position) physics.Position {
 }
 
 // Alarm names the limit that a measured state breaks, or is empty.
-func (l Limits) Alarm(p physics.Position, upM float64) string {
+func (l Limits) Alarm(p physics.Position, upM height.AboveOrigin) string {
 	switch {
 	case l.outsideM(p) > l.FenceM:
 		return "outside the fence"
-	case math.Abs(upM-l.AltitudeM) > l.BandM:
+	case upM.Off(l.AltitudeM) > l.BandM:
 		return "outside the altitude band"
 	}
 	return ""

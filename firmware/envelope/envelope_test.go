@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 
+	"prefdt/firmware/height"
 	"prefdt/inference/motion"
 	"prefdt/inference/physics"
 )
@@ -33,7 +34,7 @@ func TestResultIsInsideLimits(t *testing.T) {
 			if outside {
 				v.Position.NorthM -= 60 * rng.Float64()
 			}
-			v.UpM, v.TargetUpM = 100, 100+20*float64(rng.IntN(3))
+			v.UpM, v.TargetUpM = 100, 100+20*height.AboveOrigin(rng.IntN(3))
 			v.Velocity, v.GainPerS = somewhere(10), 0.5+rng.Float64()
 			v.Target, v.FeedForwardMPS = v.Position.Add(somewhere(30)), somewhere(20)
 			switch rng.IntN(20) {
@@ -63,7 +64,7 @@ func TestResultIsInsideLimits(t *testing.T) {
 			if out := l.outsideM(v.Target); out > 2*tolerance && l.outsideM(v.Position) == 0 {
 				t.Fatalf("vehicle %d is sent %v m outside", i, out)
 			}
-			if math.Abs(v.TargetUpM-l.AltitudeM) > 2*tolerance {
+			if v.TargetUpM.Off(l.AltitudeM) > 2*tolerance {
 				t.Fatalf("vehicle %d is sent to %v m", i, v.TargetUpM)
 			}
 			for j := range i {
@@ -289,7 +290,7 @@ func TestPassesOneThatLandsBelow(t *testing.T) {
 		vehicles := []Vehicle{
 			{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, UpM: 100, TargetUpM: 100,
 				Target: physics.Position{EastM: 104, NorthM: 100}},
-			{Landing: true, Position: physics.Position{EastM: 116.5, NorthM: 100}, UpM: upM},
+			{Landing: true, Position: physics.Position{EastM: 116.5, NorthM: 100}, UpM: height.AboveOrigin(upM)},
 		}
 		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != want {
 			t.Errorf("lands at %v m: verdict %d, want %d", upM, verdict, want)
@@ -384,7 +385,7 @@ func TestAlarm(t *testing.T) {
 		{physics.Position{EastM: 150, NorthM: 316}, 100, true},
 		{physics.Position{EastM: 150, NorthM: 150}, 79, true},
 	} {
-		if got := testLimits.Alarm(c.p, c.up); (got != "") != c.want {
+		if got := testLimits.Alarm(c.p, height.AboveOrigin(c.up)); (got != "") != c.want {
 			t.Errorf("%v at %v m: %q", c.p, c.up, got)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
 	"prefdt/firmware/energy"
+	"prefdt/firmware/height"
 	"prefdt/inference/physics"
 )
 
@@ -21,8 +22,9 @@ const (
 	heartbeatTimeoutS = 10.0 // setpoints are sent for so long without a HEARTBEAT (docs/wire.md)
 	forgottenAfterS   = 5.0  // what is older is unknown: whether it has landed, its prearm check (docs/wire.md)
 
-	landedMPS    = 1.0               // an aircraft that stands measures less speed
-	landedMaxUpM = groundMaxUpM + 10 // and no more height: altitudes drift in a flight
+	landedMPS  = 1.0               // an aircraft that stands measures less speed
+	landedMaxM = groundMaxUpM + 10 // and no more height over the ground: altitudes drift in a flight
+	fallsMaxS  = 2.0               // one that has its motors off falls, or stands: after so long it is known which
 
 	batteryAbsentS = 7.0 // a battery that is not received for so long is no longer sent: it may come every 6 s (docs/wire.md)
 )
@@ -51,7 +53,9 @@ type aircraft struct {
 	located           bool
 	positionS         float64
 	position          physics.Position
-	upM               float64
+	upM               height.AboveOrigin
+	ground            ground  // below it, at positionS
+	fallsS            float64 // when it last flew, or fell, at positionS
 	velocity          physics.Position
 	climbMPS          float64
 	unconfirmed       unconfirmed        // positions received since, which are not believed
@@ -85,6 +89,7 @@ type aircraft struct {
 	lost              bool
 	home              *physics.Position  // where it took off
 	cameBy            []physics.Position // corners of the way on which it came since, see rememberWay
+	homeUpM           height.AboveOrigin // the ground's there
 	lastKnownTrack    []physics.Position // possible path saved by the previous leader process, until a position is received
 	cleared           bool               // the crew cleared it as an obstacle, until it is received again
 
@@ -174,6 +179,11 @@ func (a *aircraft) handlePosition(f *Fleet, now float64, m *common.MessageGlobal
 	a.position, a.upM, a.velocity, a.climbMPS = s.position, s.upM, s.velocity, s.climbMPS
 	a.located, a.positionS = true, now
 	a.rememberWay()
+	a.ground = f.groundAt(a.position)
+	a.params.leader.heightM = f.highestM().Over(a.landsAtM())
+	if a.inAir() || !a.armed && math.Abs(a.climbMPS) > landedMPS {
+		a.fallsS = now
+	}
 	a.meter.SetSpeed(now, a.velocity.Norm(), a.inAir())
 	if a.inAir() {
 		f.counts.MaxSpeedMPS = max(f.counts.MaxSpeedMPS, a.velocity.Norm())
@@ -187,7 +197,8 @@ func (a *aircraft) inAir() bool { return a.armed && !a.onGround() }
 // onGround is whether it has landed. With its motors on, its own word needs a second one:
 // that it stands still at the height of the ground.
 func (a *aircraft) onGround() bool {
-	stands := math.Abs(a.upM) <= landedMaxUpM && math.Hypot(a.velocity.Norm(), a.climbMPS) <= landedMPS
+	stands := a.upM >= a.ground.low-landedMaxM && a.upM <= a.ground.high+landedMaxM &&
+		math.Hypot(a.velocity.Norm(), a.climbMPS) <= landedMPS
 	return a.landed != nil && *a.landed && (!a.armed || a.located && stands)
 }
 
@@ -246,8 +257,47 @@ func (a *aircraft) isObstacle() bool {
 	return !a.cleared && (a.lastKnownTrack != nil || a.located && (a.inAir() || a.takingOff() || a.falling()))
 }
 
-// falling is whether it is disarmed and high up: it is an obstacle until it is down.
-func (a *aircraft) falling() bool { return !a.armed && a.upM > groundMaxUpM }
+// falling is whether it is disarmed and high up: it is an obstacle until it is down. What stands still without its motors is down.
+func (a *aircraft) falling() bool {
+	return !a.armed && a.upM.Over(a.ground.low) > groundMaxUpM && a.positionS-a.fallsS < fallsMaxS
+}
+
+// ground is between which heights the ground at a place is.
+type ground struct{ low, high height.AboveOrigin }
+
+// groundAt is the ground at a place: that of the nearest home, if it is near. Elsewhere it is taken to be no lower than the lowest home
+// and no higher than the highest, which `leader check` says.
+func (f *Fleet) groundAt(p physics.Position) ground {
+	nearM, near := 30.0, (*aircraft)(nil)
+	var all []height.AboveOrigin
+	for _, a := range f.aircraft {
+		if a.home == nil {
+			continue
+		}
+		all = append(all, a.homeUpM)
+		if d := a.home.Sub(p).Norm(); d < nearM {
+			nearM, near = d, a
+		}
+	}
+	switch {
+	case near != nil:
+		return ground{near.homeUpM, near.homeUpM}
+	case len(all) > 0:
+		return ground{slices.Min(all), slices.Max(all)}
+	}
+	return ground{}
+}
+
+// landsAtM is how high the ground is where it is to land, or stands.
+func (a *aircraft) landsAtM() height.AboveOrigin {
+	switch {
+	case !a.inAir():
+		return a.upM
+	case a.home != nil && a.phase != PhaseLanding:
+		return a.homeUpM
+	}
+	return a.ground.low
+}
 
 // possiblePath has the corners of the path on which it may be, the last of them its
 // likeliest position. A silent aircraft may have stopped at its last position or flown

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"prefdt/firmware/height"
 	"prefdt/inference/physics"
 )
 
@@ -91,14 +92,14 @@ func (f *failsafe) text() string {
 type Waypoint struct {
 	AfterS   float64 // since it was left alone
 	Position physics.Position
-	UpM      float64 // above its home
+	UpM      height.AboveGround // of its home
 }
 
 // PathAlone is the path in time of an aircraft that is left alone in flight, to where it stays: in the air, or on the ground.
 func (v *View) PathAlone(why Left) (path []Waypoint) {
-	p, at := &v.Params, Waypoint{Position: v.Position, UpM: v.UpM}
+	p, at := &v.Params, Waypoint{Position: v.Position, UpM: v.UpM.Over(v.GroundUpM)}
 	does := p.Alone(why, RoleCommanded)
-	to := func(seconds float64, position physics.Position, upM float64) {
+	to := func(seconds float64, position physics.Position, upM height.AboveGround) {
 		at = Waypoint{at.AfterS + seconds, position, upM}
 		path = append(path, at)
 	}
@@ -107,7 +108,7 @@ func (v *View) PathAlone(why Left) (path []Waypoint) {
 	if does.Role == RoleReturn && v.Home != nil {
 		wayM := v.Home.Sub(v.Position).Norm()
 		if upM := p.returnUpM(wayM, at.UpM); upM > at.UpM {
-			to((upM-at.UpM)/p.climbMPS(), at.Position, upM)
+			to(float64(upM-at.UpM)/p.climbMPS(), at.Position, upM)
 		}
 		to(wayM/p.returnMPS(), *v.Home, at.UpM)
 		to(p.kind().traits().waitsOverHomeS, *v.Home, at.UpM)
@@ -119,10 +120,10 @@ func (v *View) PathAlone(why Left) (path []Waypoint) {
 }
 
 // returnUpM is how high above its home it returns, from a way off and a height.
-func (p *Parameters) returnUpM(wayM, upM float64) float64 {
-	returnM := p.ReturnUpM
+func (p *Parameters) returnUpM(wayM float64, upM height.AboveGround) height.AboveGround {
+	returnM := height.AboveGround(p.ReturnUpM)
 	if p.ConeSlope > 0 {
-		returnM = min(returnM, p.ConeSlope*wayM)
+		returnM = min(returnM, height.AboveGround(p.ConeSlope*wayM))
 	}
 	if p.FenceEnabled != 0 && p.FenceTypes&fenceHeight != 0 && p.FenceHeightM > 0 {
 		returnM = min(returnM, p.FenceHeightM)
@@ -154,7 +155,7 @@ func ReturnsApart(views []View, altitudeM float64) (meet []int, set []string) {
 	for _, v := range order {
 		middle = middle.Add(v.Position.Scale(1 / float64(len(order))))
 	}
-	upM := func(v *View) float64 { return v.UpM + v.Params.returnUpM(math.Inf(1), 0) }
+	upM := func(v *View) float64 { return float64(v.GroundUpM) + float64(v.Params.returnUpM(math.Inf(1), 0)) }
 	beginsS := func(v *View) float64 {
 		return v.Params.Alone(LeftByLink, RoleCommanded).AfterS + returnsApartM/v.Params.climbMPS()
 	}
@@ -171,8 +172,8 @@ func ReturnsApart(views []View, altitudeM float64) (meet []int, set []string) {
 			slices.ContainsFunc(order, func(o *View) bool { return o != v && (meets(v, o) || meets(o, v)) }) {
 			meet = append(meet, v.Number)
 		}
-		set = append(set, fmt.Sprintf("%s of %d", v.Params.kind().traits().returnsAt(math.Ceil(altitudeM+returnsApartM*float64(i+1)-v.UpM)),
-			v.Number))
+		overHomeM := altitudeM + returnsApartM*float64(i+1) - float64(v.GroundUpM)
+		set = append(set, fmt.Sprintf("%s of %d", v.Params.kind().traits().returnsAt(math.Ceil(overHomeM)), v.Number))
 	}
 	if len(order) < 2 || len(meet) == 0 {
 		return nil, nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"prefdt/firmware/height"
 	"prefdt/inference/physics"
 )
 
@@ -150,7 +151,7 @@ func TestReturnsApart(t *testing.T) {
 		for i, p := range c.of {
 			views = append(views, View{Number: i + 1, Received: true, Params: p, Position: physics.Position{EastM: 100 * float64(i)}})
 		}
-		views[0].UpM = c.upM
+		views[0].UpM, views[0].GroundUpM = height.AboveOrigin(c.upM), height.AboveOrigin(c.upM)
 		if meet, set := ReturnsApart(views, 100); fmt.Sprint(meet, set) != c.want {
 			t.Errorf("%s: %v %v, want %s", c.name, meet, set, c.want)
 		}

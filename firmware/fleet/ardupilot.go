@@ -6,6 +6,8 @@ import (
 	"math"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+
+	"prefdt/firmware/height"
 )
 
 // ArduCopter's modes that the leader commands, or has to know.
@@ -132,7 +134,9 @@ func (ardupilot) commandedMode(m *common.MessageCommandLong) Mode {
 }
 
 // takeOffHeight is above its home, where it arms, whatever the message says.
-func (ardupilot) takeOffHeight(f *Fleet, a *aircraft) float64 { return f.Limits.AltitudeM - a.upM }
+func (ardupilot) takeOffHeight(f *Fleet, a *aircraft) float64 {
+	return float64(f.Limits.AltitudeM.Over(a.homeUpM))
+}
 
 // takeOffOver: where the landed state does not come, its motion shows the end.
 func (ardupilot) takeOffOver(a *aircraft) bool {
@@ -171,25 +175,25 @@ const (
 
 // ardupilotParameters are those that have a meaning for ArduCopter alone.
 type ardupilotParameters struct {
-	GuidedTimeoutS  float64 // GUID_TIMEOUT: without setpoints for so long it stops
-	GCSFailsafe     int     // FS_GCS_ENABLE: what it does without its ground station's HEARTBEATs
-	GCSSystemID     int     // MAV_GCS_SYSID
-	GCSSystemIDTo   int     // MAV_GCS_SYSID_HI; 0: that one alone
-	GCSTimeoutS     float64 // FS_GCS_TIMEOUT; 0: not read
-	LowAction       int     // BATT_FS_LOW_ACT
-	CriticalAction  int     // BATT_FS_CRT_ACT
-	LowV, CriticalV float64 // BATT_LOW_VOLT, BATT_CRT_VOLT; 0: no threshold
-	LowMAh          float64 // BATT_LOW_MAH; 0: no threshold
-	CriticalMAh     float64 // BATT_CRT_MAH
-	Options         int     // MAV_OPTIONS
-	AccelMPSS       float64 // WPNAV_ACCEL
-	JerkMPSSS       float64 // PSC_JERK_XY
-	LandHighMPS     float64 // LAND_SPEED_HIGH; 0: DescentMPS
-	FenceEnabled    int     // FENCE_ENABLE
-	FenceTypes      int     // FENCE_TYPE
-	FenceHeightM    float64 // FENCE_ALT_MAX, above home
-	ConeSlope       float64 // RTL_CONE_SLOPE: it returns no higher than this times its way
-	FailsafeOptions int     // FS_OPTIONS
+	GuidedTimeoutS  float64            // GUID_TIMEOUT: without setpoints for so long it stops
+	GCSFailsafe     int                // FS_GCS_ENABLE: what it does without its ground station's HEARTBEATs
+	GCSSystemID     int                // MAV_GCS_SYSID
+	GCSSystemIDTo   int                // MAV_GCS_SYSID_HI; 0: that one alone
+	GCSTimeoutS     float64            // FS_GCS_TIMEOUT; 0: not read
+	LowAction       int                // BATT_FS_LOW_ACT
+	CriticalAction  int                // BATT_FS_CRT_ACT
+	LowV, CriticalV float64            // BATT_LOW_VOLT, BATT_CRT_VOLT; 0: no threshold
+	LowMAh          float64            // BATT_LOW_MAH; 0: no threshold
+	CriticalMAh     float64            // BATT_CRT_MAH
+	Options         int                // MAV_OPTIONS
+	AccelMPSS       float64            // WPNAV_ACCEL
+	JerkMPSSS       float64            // PSC_JERK_XY
+	LandHighMPS     float64            // LAND_SPEED_HIGH; 0: DescentMPS
+	FenceEnabled    int                // FENCE_ENABLE
+	FenceTypes      int                // FENCE_TYPE
+	FenceHeightM    height.AboveGround // FENCE_ALT_MAX
+	ConeSlope       float64            // RTL_CONE_SLOPE: it returns no higher than this times its way
+	FailsafeOptions int                // FS_OPTIONS
 }
 
 // battMonitor is what an ArduCopter has no other BATT_ parameter without (AP_PARAM_FLAG_ENABLE).
@@ -247,7 +251,7 @@ var ardupilotTable = []parameter{
 	{name: "FENCE_ENABLE", want: "any", what: "its own fence", set: func(p *Parameters, x float64) { p.FenceEnabled = int(x) }},
 	{name: "FENCE_TYPE", want: "any", what: "of which kinds", set: func(p *Parameters, x float64) { p.FenceTypes = int(x) }},
 	{name: "FENCE_ALT_MAX", want: "above the mission's height and its band, m", what: "setpoints beyond it are dropped without a word",
-		set: func(p *Parameters, x float64) { p.FenceHeightM = x }},
+		set: func(p *Parameters, x float64) { p.FenceHeightM = height.AboveGround(x) }},
 	{name: "FS_OPTIONS", want: "bit 4", what: "a pilot who flies is not sent home for want of a leader",
 		set: func(p *Parameters, x float64) { p.FailsafeOptions = int(x) }},
 	{name: "RTL_ALT", renamed: "RTL_ALT_M", rescaled: 100, want: "as `leader check` says, cm (m)",

@@ -7,6 +7,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
+	"prefdt/firmware/height"
 	"prefdt/inference/physics"
 	"prefdt/telemetry"
 )
@@ -108,7 +109,7 @@ type control struct {
 	landsBy           Role              // rather than as usual, since a mode was refused; 0: as usual
 	landingAskedS     float64           // the mode in which it lands was first asked for
 	groundS           float64           // on the ground after a landing, at groundUpM, since; 0: it is not
-	groundUpM         float64
+	groundUpM         height.AboveOrigin
 	alarm             string
 	failsafeAlarm     string     // its autopilot's failsafe is not the one that was checked
 	launchFailsafes   [8]float64 // when it was launched

@@ -45,7 +45,7 @@ type autopilot interface {
 	setMode(m Mode) *common.MessageCommandLong
 	// commandedMode is the mode that a DO_SET_MODE or a NAV_TAKEOFF commands.
 	commandedMode(m *common.MessageCommandLong) Mode
-	// takeOffHeight is a take-off's height parameter, m, for a height above the origin.
+	// takeOffHeight is the height parameter of a take-off to H, m.
 	takeOffHeight(f *Fleet, a *aircraft) float64
 
 	// takeOffOver is whether a climb that is at its height may be followed by setpoints.

@@ -14,6 +14,7 @@ import (
 
 	"prefdt/firmware/clock"
 	"prefdt/firmware/envelope"
+	"prefdt/firmware/height"
 	"prefdt/inference/physics"
 )
 
@@ -165,7 +166,7 @@ type simVehicle struct {
 	failsafe           bool
 	landed             bool
 	position           physics.Position
-	upM                float64
+	upM                height.AboveOrigin
 	velocity           physics.Position
 	climbMPS           float64
 	battery            int8 // percent

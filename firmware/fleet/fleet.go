@@ -30,6 +30,7 @@ import (
 	"prefdt/firmware/clock"
 	"prefdt/firmware/energy"
 	"prefdt/firmware/envelope"
+	"prefdt/firmware/height"
 	"prefdt/inference/physics"
 )
 
@@ -120,6 +121,14 @@ func (f *Fleet) Initialize() error {
 		f.aircraft[i].meter.CapacityJ = f.aircraft[i].capacityJ(&f.Physics)
 	}
 	return nil
+}
+
+// bandFromM and highestM are the ends of the altitude band.
+func (f *Fleet) bandFromM() height.AboveOrigin {
+	return f.Limits.AltitudeM - height.AboveOrigin(f.Limits.BandM)
+}
+func (f *Fleet) highestM() height.AboveOrigin {
+	return f.Limits.AltitudeM + height.AboveOrigin(f.Limits.BandM)
 }
 
 // Start opens the links and listens. Call Restore before it, if at all.

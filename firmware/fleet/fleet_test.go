@@ -17,6 +17,7 @@ import (
 	"prefdt/firmware/clock"
 	"prefdt/firmware/energy"
 	"prefdt/firmware/envelope"
+	"prefdt/firmware/height"
 	"prefdt/inference/physics"
 	"prefdt/simbridge/simnet"
 )
@@ -119,7 +120,7 @@ func TestDescentTakesAsLongAsPX4s(t *testing.T) {
 		t.Errorf("from 100 m in %.1f s, PX4 took 87", got)
 	}
 	p = Parameters{DescentMPS: 3 / 0.83, LandMPS: 1 / 0.85, LandSlowBelowM: 20}
-	for height, want := range map[float64]float64{80: 40, 20: 20, 5: 5, 0: 0, -3: 0} {
+	for height, want := range map[height.AboveGround]float64{80: 40, 20: 20, 5: 5, 0: 0, -3: 0} {
 		if got := p.DescentS(height); math.Abs(got-want) > 1e-9 {
 			t.Errorf("from %v m in %v s, want %v", height, got, want)
 		}
@@ -270,7 +271,7 @@ func TestMeasuredState(t *testing.T) {
 		position := func(bootMS uint32) *common.MessageGlobalPositionInt {
 			return &common.MessageGlobalPositionInt{
 				TimeBootMs: bootMS, Lat: int32(math.Round(lat * 1e7)),
-				Lon: int32(math.Round(lon * 1e7)), Alt: int32(math.Round(amsl * 1000)),
+				Lon: int32(math.Round(lon * 1e7)), Alt: int32(math.Round(float64(amsl) * 1000)),
 				Vx: 300, Vy: -400, RelativeAlt: 12345, // relative to the vehicle's home, of no use here
 			}
 		}

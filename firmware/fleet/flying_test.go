@@ -9,6 +9,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
+	"prefdt/firmware/height"
 	"prefdt/inference/physics"
 )
 
@@ -18,10 +19,11 @@ type flier struct {
 	*simVehicle
 	home                    physics.Position
 	hold                    physics.Position // of Hold, Land and Return
-	holdUpM                 float64
+	holdUpM                 height.AboveOrigin
+	groundUpM               height.AboveOrigin
 	target                  physics.Position // of the last setpoint
 	feed                    physics.Position
-	targetUpM               float64
+	targetUpM               height.AboveOrigin
 	setpointS               float64 // when that took effect
 	next                    *common.MessageSetPositionTargetGlobalInt
 	climbMPS                float64
@@ -101,7 +103,7 @@ func (v *flier) does() Role {
 }
 
 // aloft puts a flier in the air, in Hold, at a position and height.
-func (v *flier) aloft(at physics.Position, upM float64) {
+func (v *flier) aloft(at physics.Position, upM height.AboveOrigin) {
 	v.position, v.upM, v.hold, v.holdUpM = at, upM, at, upM
 	v.mode, v.armed, v.landed, v.takingOff = v.kind().mode(RoleHold), true, false, false
 	v.sendHeartbeat()
@@ -141,11 +143,11 @@ func (w *sky) measure() {
 	for i, v := range w.fliers {
 		v.fastest = max(v.fastest, v.velocity.Norm())
 		for _, o := range w.fliers[:i] {
-			d, flying := v.position.Sub(o.position).Norm(), v.upM > 1 && o.upM > 1
+			d, flying := v.position.Sub(o.position).Norm(), v.upM > v.groundUpM+1 && o.upM > o.groundUpM+1
 			if flying {
 				w.levelM = min(w.levelM, d)
 			}
-			if (v.upM > 1 || o.upM > 1) && math.Abs(v.upM-o.upM) < 10 {
+			if (v.upM > v.groundUpM+1 || o.upM > o.groundUpM+1) && v.upM.Off(o.upM) < 10 {
 				w.nearestM = min(w.nearestM, d)
 			}
 		}
@@ -191,7 +193,7 @@ func (v *flier) enter(m Mode) {
 func (v *flier) step(s float64) {
 	if v.next != nil {
 		m := v.next
-		v.target, v.targetUpM = v.Origin.Local(float64(m.LatInt)/1e7, float64(m.LonInt)/1e7, float64(m.Alt))
+		v.target, v.targetUpM = v.Origin.Local(float64(m.LatInt)/1e7, float64(m.LonInt)/1e7, height.AboveSea(m.Alt))
 		v.feed = physics.Position{EastM: float64(m.Vy), NorthM: float64(m.Vx)}
 		v.setpointS, v.next, v.climbs = v.nowS(), nil, false
 	}
@@ -211,14 +213,14 @@ func (v *flier) step(s float64) {
 		to, up, cruise, feed = v.target, v.targetUpM, 12, v.feed
 		v.hold, v.holdUpM = v.position, v.upM
 	case does == RoleReturn && v.position.Sub(v.hold).Norm() < 1, does == RoleLand:
-		up = math.Inf(-1)
+		up = height.AboveOrigin(math.Inf(-1))
 	}
 	want := to.Sub(v.position).Scale(gain).Add(feed)
 	if r := want.Norm(); r > cruise {
 		want = want.Scale(cruise / r)
 	}
-	climb := min(max(up-v.upM, -v.descentMPS), v.ascentMPS)
-	if math.IsInf(up, -1) && v.upM < 10 {
+	climb := min(max(float64(up-v.upM), -v.descentMPS), v.ascentMPS)
+	if math.IsInf(float64(up), -1) && v.upM < v.groundUpM+10 {
 		climb = -0.7
 	}
 	err := want.Sub(v.velocity)
@@ -239,13 +241,13 @@ func (v *flier) step(s float64) {
 	v.velocity = v.velocity.Add(v.accel.Scale(s))
 	v.climbMPS += (climb - v.climbMPS) * 3 * s
 	v.position = v.position.Add(v.velocity.Scale(s))
-	v.upM += v.climbMPS * s
+	v.upM += height.AboveOrigin(v.climbMPS * s)
 	if v.upM < 80 {
 		v.sidewaysBelowM = max(v.sidewaysBelowM, v.position.Sub(v.hold).Norm())
 	}
 	switch {
-	case v.upM <= 0 && v.climbMPS < 0:
-		v.upM, v.velocity, v.climbMPS, v.integral, v.accel = 0, physics.Position{}, 0, physics.Position{}, physics.Position{}
+	case v.upM <= v.groundUpM && v.climbMPS < 0:
+		v.upM, v.velocity, v.climbMPS, v.integral, v.accel = v.groundUpM, physics.Position{}, 0, physics.Position{}, physics.Position{}
 		v.landed, v.contactS = true, v.nowS()
 	case does == RoleTakeoff && v.upM > v.holdUpM-0.5:
 		v.climbs = false

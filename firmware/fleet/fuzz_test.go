@@ -21,7 +21,8 @@ import (
 func (b *fixture) checkViews(t *testing.T) {
 	t.Helper()
 	for _, v := range b.Views() {
-		for name, x := range map[string]float64{"east": v.Position.EastM, "north": v.Position.NorthM, "up": v.UpM, "speed": v.SpeedMPS,
+		for name, x := range map[string]float64{"east": v.Position.EastM, "north": v.Position.NorthM, "up": float64(v.UpM),
+			"speed": v.SpeedMPS,
 			"total": v.TotalJ, "model": v.ModelJ, "error": v.UncertaintyJ, "boot": v.BootMS, "rate": v.ClockMSPerS} {
 			if math.IsNaN(x) || math.IsInf(x, 0) {
 				t.Fatalf("aircraft %d: %s is %v", v.Number, name, x)

@@ -31,7 +31,7 @@ func TestGeodeticInvertsLocal(t *testing.T) {
 		for _, p := range []physics.Position{{}, {EastM: 1000}, {NorthM: 1000}, {EastM: -5000, NorthM: 7300}, {EastM: 1000, NorthM: 1000}} {
 			lat, lon, amsl := o.Geodetic(p, 100)
 			got, up := o.Local(lat, lon, amsl)
-			if got.Sub(p).Norm() > 1e-6 || math.Abs(up-100) > 1e-9 || math.Abs(lon) > 180 {
+			if got.Sub(p).Norm() > 1e-6 || up.Off(100) > 1e-9 || math.Abs(lon) > 180 {
 				t.Errorf("%+v: %+v came back as %+v, up %v", o, p, got, up)
 			}
 			// A wire carries 1e-7 degrees, about a centimetre.

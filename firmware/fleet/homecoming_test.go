@@ -10,6 +10,7 @@ import (
 
 	"prefdt/firmware/clock"
 	"prefdt/firmware/envelope"
+	"prefdt/firmware/height"
 	"prefdt/inference/physics"
 )
 
@@ -25,7 +26,7 @@ func grid(n, rows int, at physics.Position, apartM float64) (all []physics.Posit
 func (w *sky) comeHome(from ...physics.Position) {
 	w.t.Helper()
 	for i, v := range w.fliers {
-		w.aircraft[i].home = &v.home
+		w.aircraft[i].home, w.aircraft[i].homeUpM = &v.home, v.groundUpM
 		v.aloft(from[i], w.Limits.AltitudeM)
 		if err := w.Resume(resume(i+1, true)); err != nil {
 			w.t.Fatal(err)
@@ -186,9 +187,9 @@ func TestClimbsBeforeItFliesHome(t *testing.T) {
 		w.SendHome(1)
 		from, leftAtM, highest := v.position, 0.0, 0.0
 		w.fly(5*time.Minute, func() bool {
-			highest = max(highest, v.upM)
+			highest = max(highest, float64(v.upM))
 			if leftAtM == 0 && v.position.Sub(from).Norm() > 0.5 {
-				leftAtM = v.upM
+				leftAtM = float64(v.upM)
 			}
 			return w.allDown()
 		})
@@ -403,7 +404,7 @@ func TestLandedStandsStill(t *testing.T) {
 		a := &aircraft{number: 1, upM: 60, velocity: physics.Position{EastM: c.mps}, control: control{homeward: true, phase: PhaseLanding}}
 		for now := 100.0; now < 132; now++ {
 			a.awaitDisarm(f, now)
-			a.upM -= c.sinkMPS
+			a.upM -= height.AboveOrigin(c.sinkMPS)
 		}
 		if handed := a.phase == PhasePilot; handed != c.handed {
 			t.Errorf("one that %s: with its pilot %v", name, handed)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"prefdt/firmware/height"
 	"prefdt/inference/physics"
 )
 
@@ -28,10 +29,11 @@ func (a *aircraft) startOrder(homeward, launched bool) {
 // setpoints, after a take-off if Launch orders it.
 type Ordered struct {
 	Number   int
-	Homeward bool              // to fly home and land
-	Clear    bool              // nothing, but it is no obstacle any more
-	Engages  bool              // it is engaged at once
-	Home     *physics.Position // where one that takes off stands
+	Homeward bool               // to fly home and land
+	Clear    bool               // nothing, but it is no obstacle any more
+	Engages  bool               // it is engaged at once
+	Home     *physics.Position  // where one that takes off stands
+	HomeUpM  height.AboveOrigin // likewise
 }
 
 // Action is what the crew orders aircraft.
@@ -94,6 +96,7 @@ func (f *Fleet) able(x Action, all []Ordered) (able []Ordered, err error) {
 func (f *Fleet) launch(a *aircraft, _ *Ordered) {
 	a.startOrder(false, true)
 	a.failsafeAlarm, a.launchFailsafes = "", a.params.failsafes()
+	a.homeUpM = a.upM
 	a.home, a.phase, a.launchedS = new(a.position), PhaseClimbing, f.nowS()
 }
 
@@ -114,7 +117,7 @@ func (a *aircraft) launchRefusal(now float64) error {
 func (f *Fleet) resume(a *aircraft, o *Ordered) {
 	a.startOrder(o.Homeward, false)
 	a.holdIsOurs = a.role() == RoleHold
-	if !o.Homeward && a.upM < f.Limits.AltitudeM-f.Limits.BandM && a.params.kind().traits().climbsAgain {
+	if !o.Homeward && a.upM < f.bandFromM() && a.params.kind().traits().climbsAgain {
 		a.phase = PhaseClimbing
 	} else {
 		a.engage(f.nowS())
@@ -133,7 +136,7 @@ func (a *aircraft) resumeRefusal(now float64) error {
 		return errors.New("sent no position since its mode changed; send it again")
 	case !a.inAir():
 		return errors.New("is not in the air")
-	case (a.role() == RoleLand || a.role() == RoleReturn) && a.upM < touchdownNearM: // it may touch down before it obeys
+	case (a.role() == RoleLand || a.role() == RoleReturn) && a.upM.Over(a.ground.high) < touchdownNearM: // it may be down first
 		return errors.New("is about to touch down; launch it once it is down")
 	case a.params.kind().traits().endsHoldItself: // a command to fly ends its other failsafes, too, by the crew's order
 	case a.failsafe:
@@ -160,7 +163,7 @@ func (f *Fleet) Rejoin(number int) (err error) {
 		a.startOrder(a.homeward, false)
 		a.mayEngage = a.restoredEngaged
 		why := ""
-		switch high := a.upM > f.Limits.AltitudeM-f.Limits.BandM; {
+		switch high := a.upM > f.bandFromM(); {
 		case !a.fresh(now) || !a.heartbeatFresh(now):
 			why = "not received since the restart"
 		case a.bootS(now) > 0 && a.bootS(now) < a.restoredBootS:

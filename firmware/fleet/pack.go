@@ -164,10 +164,10 @@ func (a *aircraft) restorePack(f *Fleet, p Pack) {
 // may take off as well.
 func (f *Fleet) landingWaitS(a *aircraft) (seconds float64) {
 	const nearSeparations, comesInS = 4, 5
-	heightM := f.Limits.AltitudeM
 	for _, b := range f.aircraft {
 		if b != a && !b.lost && b.located && (b.inAir() || !a.inAir()) &&
 			a.homeOrHere().Sub(b.homeOrHere()).Norm() <= nearSeparations*f.Limits.SeparationM {
+			heightM := f.Limits.AltitudeM.Over(b.landsAtM())
 			seconds += comesInS + b.params.DescentS(heightM) - b.params.DescentS(heightM-envelope.LandingBelowM)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+
+	"prefdt/firmware/height"
 )
 
 // Parameters are an autopilot's parameters that the leader reads before it arms.
@@ -36,12 +38,12 @@ type Parameters struct {
 // leaderFacts are what parameters are compared with.
 type leaderFacts struct {
 	systemID int
-	signs    bool    // messages are signed both ways
-	heightM  float64 // the most that a mission flies at
+	signs    bool               // messages are signed both ways
+	heightM  height.AboveGround // the most that a mission flies at
 }
 
 func (f *Fleet) leaderFacts() leaderFacts {
-	return leaderFacts{f.SystemID, f.Key != nil, f.Limits.AltitudeM + f.Limits.BandM}
+	return leaderFacts{f.SystemID, f.Key != nil, f.highestM().Over(0)}
 }
 
 // kind is the autopilot's, or the one assumed before its first HEARTBEAT.
@@ -96,11 +98,15 @@ func (p *Parameters) gainPerS() float64 {
 }
 
 // ClimbS is how long a take-off to a height takes, spooling up and slowing down included.
-func (p *Parameters) ClimbS(heightM float64) float64 { return p.kind().climbS(p, heightM) }
+func (p *Parameters) ClimbS(heightM height.AboveGround) float64 {
+	return p.kind().climbS(p, float64(heightM))
+}
 
 // DescentS is how long a landing takes from a height: at the speed of descent, and the last
 // metres at that of landing.
-func (p *Parameters) DescentS(heightM float64) float64 { return p.kind().descentS(p, heightM) }
+func (p *Parameters) DescentS(heightM height.AboveGround) float64 {
+	return p.kind().descentS(p, float64(heightM))
+}
 
 // packJ is what a full pack holds; 0: not known.
 func (p *Parameters) packJ(voltageV float64) float64 { return p.kind().packJ(p, voltageV) }

@@ -8,6 +8,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
+	"prefdt/firmware/height"
 	"prefdt/inference/physics"
 )
 
@@ -483,7 +484,7 @@ func TestClimbEndsAtH(t *testing.T) {
 	} {
 		v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 		climb(v)
-		v.upM = c.upM
+		v.upM = height.AboveOrigin(c.upM)
 		v.sendState()
 		v.mode = c.mode
 		v.simulate(1500*time.Millisecond, nil)
@@ -627,7 +628,7 @@ func TestLegsEndAtTheFence(t *testing.T) {
 			return
 		}
 		setpoints++
-		if at, _ := v.Origin.Local(float64(s.LatInt)/1e7, float64(s.LonInt)/1e7, float64(s.Alt)); at.EastM > v.Limits.AreaM+0.1 {
+		if at, _ := v.Origin.Local(float64(s.LatInt)/1e7, float64(s.LonInt)/1e7, height.AboveSea(s.Alt)); at.EastM > v.Limits.AreaM+0.1 {
 			t.Errorf("a setpoint at %v m east", at.EastM)
 		}
 	})

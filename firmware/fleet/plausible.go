@@ -7,6 +7,7 @@ import (
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 
+	"prefdt/firmware/height"
 	"prefdt/inference/physics"
 )
 
@@ -34,7 +35,7 @@ type positionSample struct {
 	bootMS    uint32
 	receivedS float64
 	position  physics.Position
-	upM       float64
+	upM       height.AboveOrigin
 	velocity  physics.Position
 	climbMPS  float64
 }
@@ -52,12 +53,12 @@ type unconfirmed struct {
 func (a *aircraft) believedPosition(f *Fleet, now float64, m *common.MessageGlobalPositionInt) (s positionSample, ok bool) {
 	s = positionSample{bootMS: m.TimeBootMs, receivedS: now, climbMPS: -float64(m.Vz) / 100,
 		velocity: physics.Position{EastM: float64(m.Vy) / 100, NorthM: float64(m.Vx) / 100}}
-	s.position, s.upM = f.Origin.Local(float64(m.Lat)/1e7, float64(m.Lon)/1e7, float64(m.Alt)/1000)
+	s.position, s.upM = f.Origin.Local(float64(m.Lat)/1e7, float64(m.Lon)/1e7, height.AboveSea(m.Alt)/1000)
 	why := ""
 	switch {
 	case m.Lat == 0 && m.Lon == 0, math.Abs(float64(m.Lat)) > 90e7, math.Abs(float64(m.Lon)) > 180e7: // INT32_MAX too
 		why = "position without a fix"
-	case s.speedMPS() > impossibleMPS, math.Abs(s.upM) > impossibleUpM:
+	case s.speedMPS() > impossibleMPS, s.upM.Off(0) > impossibleUpM:
 		why = "impossible speed or height"
 	case !a.located && a.unconfirmed.count == 0: // it is believed with the second, and nothing is wrong with it
 		a.unconfirmed = unconfirmed{last: s, sinceS: now, count: 1}
@@ -117,7 +118,7 @@ func (s *positionSample) inTime(last *positionSample) bool {
 // inReach is whether an aircraft can have flown from an earlier sample to this one.
 func (s *positionSample) inReach(last *positionSample) bool {
 	seconds := math.Max(s.sinceMS(last)/1000, s.receivedS-last.receivedS)
-	way := math.Hypot(s.position.Sub(last.position).Norm(), s.upM-last.upM)
+	way := math.Hypot(s.position.Sub(last.position).Norm(), s.upM.Off(last.upM))
 	return way <= positionErrorM+(math.Max(s.speedMPS(), last.speedMPS())+speedMarginMPS)*seconds
 }
 

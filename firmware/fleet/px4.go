@@ -112,7 +112,7 @@ func (px4) commandedMode(m *common.MessageCommandLong) Mode {
 
 // takeOffHeight is above mean sea level.
 func (px4) takeOffHeight(f *Fleet, _ *aircraft) float64 {
-	return f.Origin.AltitudeM + f.Limits.AltitudeM
+	return float64(f.Origin.aboveSea(f.Limits.AltitudeM))
 }
 
 func (px4) takeOffOver(*aircraft) bool { return true }
@@ -123,7 +123,7 @@ func (px4) modeFollows(f *Fleet, a *aircraft, from Mode, fromS float64, wasFails
 	if a.mode == ModeOffboard && a.setpointSentS > 0 && a.setpointSentS > fromS-modeReportDelayS {
 		return true
 	}
-	return a.mode == ModeHold && from == ModeTakeoff && math.Abs(a.upM-f.Limits.AltitudeM) < climbToleranceM && (!a.failsafe || wasFailsafe)
+	return a.mode == ModeHold && from == ModeTakeoff && a.upM.Off(f.Limits.AltitudeM) < climbToleranceM && (!a.failsafe || wasFailsafe)
 }
 
 // heldForSetpoints: MAV_STATE_CRITICAL is reported with the mode.

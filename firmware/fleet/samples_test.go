@@ -10,6 +10,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
+	"prefdt/firmware/height"
 	"prefdt/inference/physics"
 )
 
@@ -90,7 +91,7 @@ func TestOnePositionThatCannotBe(t *testing.T) {
 				before := v.refusedPositions()
 				setpoints := v.cruise(seconds, func(m *common.MessageGlobalPositionInt) {
 					change(v, m)
-					if got := v.view(); got.Position.Sub(v.position).Norm() > 10 || math.Abs(got.UpM-100) > 1 || got.Lost ||
+					if got := v.view(); got.Position.Sub(v.position).Norm() > 10 || got.UpM.Off(100) > 1 || got.Lost ||
 						got.SpeedMPS > 9 {
 						t.Fatalf("at %v, %v m up, %v m/s", got.Position, got.UpM, got.SpeedMPS)
 					}
@@ -327,7 +328,7 @@ func TestOneOnGroundInTheAir(t *testing.T) {
 		"on the ground": {0.5, 0.1, 0.2, true}} {
 		v := flying(t)
 		v.SendHome(1)
-		v.upM, v.velocity.EastM = c.upM, c.eastMPS
+		v.upM, v.velocity.EastM = height.AboveOrigin(c.upM), c.eastMPS
 		v.sendState()
 		m := v.positionMessage()
 		m.Vz = int16(-100 * c.climbMPS)

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"prefdt/firmware/energy"
+	"prefdt/firmware/height"
 	"prefdt/inference/physics"
 )
 
@@ -21,7 +22,7 @@ type SavedAircraft struct {
 	SentHome     string       `json:"sent_home,omitempty"` // why the leader sent it home by itself
 	Lost         bool         `json:"lost,omitempty"`
 	SpeedMaxMPS  float64      `json:"speed_max_mps,omitempty"` // its autopilot's limit, until that is read again; 0: not read
-	Home         *[2]float64  `json:"home_m,omitempty"`        // where it took off
+	Home         *[3]float64  `json:"home_m,omitempty"`        // where it took off; of earlier leaders without its height, the origin's
 	PossiblePath [][2]float64 `json:"way_m,omitempty"`         // of an obstacle
 	SpeedMPS     float64      `json:"speed_mps,omitempty"`     // measured
 }
@@ -35,7 +36,7 @@ func (s *SavedAircraft) Order(o Ordered) {
 	s.UnderCommand, s.Homing, s.Engaged = !o.Homeward, o.Homeward, o.Engages
 	s.WithPilot, s.Reason, s.Lost, s.SentHome = false, "", false, ""
 	if o.Home != nil {
-		s.Home = &[2]float64{o.Home.EastM, o.Home.NorthM}
+		s.Home = &[3]float64{o.Home.EastM, o.Home.NorthM, float64(o.HomeUpM)}
 	}
 }
 
@@ -69,7 +70,7 @@ func (f *Fleet) SavedState() (saved []SavedAircraft) {
 			SpeedMaxMPS: a.params.SpeedMaxMPS, SpeedMPS: a.velocity.Norm(),
 		}
 		if a.home != nil {
-			s.Home = &[2]float64{a.home.EastM, a.home.NorthM}
+			s.Home = &[3]float64{a.home.EastM, a.home.NorthM, float64(a.homeUpM)}
 		}
 		if a.isObstacle() {
 			for _, p := range a.possiblePath(now) {
@@ -102,6 +103,7 @@ func (f *Fleet) Restore(saved []SavedAircraft) {
 			a.sentHome = s.SentHome
 			if s.Home != nil {
 				a.home = &physics.Position{EastM: s.Home[0], NorthM: s.Home[1]}
+				a.homeUpM = height.AboveOrigin(s.Home[2])
 			}
 			for _, p := range s.PossiblePath {
 				a.lastKnownTrack = append(a.lastKnownTrack, physics.Position{EastM: p[0], NorthM: p[1]})

@@ -70,7 +70,7 @@ func (a *aircraft) fly(f *Fleet, now float64) (out []message.Message, stream boo
 func (a *aircraft) climb(f *Fleet, now float64) []message.Message {
 	kind := a.params.kind()
 	switch {
-	case a.inAir() && math.Abs(a.upM-f.Limits.AltitudeM) < climbToleranceM && kind.takeOffOver(a):
+	case a.inAir() && a.upM.Off(f.Limits.AltitudeM) < climbToleranceM && kind.takeOffOver(a):
 		a.engage(now)
 	case a.inAir() && a.role() == RoleTakeoff: // it climbs
 	case a.inAir() && !kind.traits().climbsAgain: // its take-off ended too low: it climbs on by setpoints
@@ -226,7 +226,7 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 		}
 		late := a.phase == PhaseEngaging && now-a.engagedS > engageTimeoutS && a.heartbeatFresh(now)
 		switch ours := a.phase == PhaseEngaging && a.role() == RoleHold && (!a.failsafe || a.holdIsOurs); {
-		case ours && a.overHome() && (late || a.position.Sub(*a.home).Norm() < landsWithinM || a.upM < f.Limits.AltitudeM-f.Limits.BandM):
+		case ours && a.overHome() && (late || a.position.Sub(*a.home).Norm() < landsWithinM || a.upM < f.bandFromM()):
 			// As at the end of its climb. One that was stopped beside its home flies there first: others land as near.
 			a.phase = PhaseLanding
 			return nil, false
@@ -370,7 +370,7 @@ func (a *aircraft) overHome() bool {
 // would be a crash, and an autopilot that may be wrong about the ground, or has been told
 // to run its motors on, is for someone who sees it.
 func (a *aircraft) awaitDisarm(f *Fleet, now float64) {
-	if a.groundS == 0 || math.Abs(a.upM-a.groundUpM) > arrivedM || a.velocity.Norm() > stillMPS {
+	if a.groundS == 0 || a.upM.Off(a.groundUpM) > arrivedM || a.velocity.Norm() > stillMPS {
 		a.groundS, a.groundUpM = now, a.upM
 	}
 	if now-a.groundS > disarmTimeoutS {
@@ -386,7 +386,7 @@ const batteryLow = "battery low" // why a way home is blocked
 func (f *Fleet) homeBlocked(a *aircraft, now float64) string {
 	off := a.position.Sub(*a.home).Norm()
 	if a.climbFrom != nil {
-		off += f.Limits.AltitudeM - a.upM
+		off += f.Limits.AltitudeM.Off(a.upM)
 	}
 	if a.phase != PhaseFlying || off < a.nearestHomeM-arrivedM {
 		a.nearestHomeM, a.nearerHomeS = off, now
@@ -394,14 +394,14 @@ func (f *Fleet) homeBlocked(a *aircraft, now float64) string {
 	limitS, queue := homeBlockedS, 0
 	for _, b := range f.aircraft {
 		if b != a && b.isObstacle() && (b.homeward || b.role() == RoleLand || b.role() == RoleReturn) {
-			limitS, queue = max(limitS, homeBlockedS+b.params.DescentS(f.Limits.AltitudeM)), queue+1
+			limitS, queue = max(limitS, homeBlockedS+b.params.DescentS(f.Limits.AltitudeM.Over(b.landsAtM()))), queue+1
 		}
 	}
 	if queue < a.queue || a.waitsAt != nil { // one is down: the wait begins anew
 		a.queueS = now
 	}
 	a.queue = queue
-	landJ := landingReserve * f.Physics.Propulsion.PowerW(0) * a.params.DescentS(a.upM)
+	landJ := landingReserve * f.Physics.Propulsion.PowerW(0) * a.params.DescentS(a.upM.Over(a.ground.low))
 	switch {
 	case now-max(a.nearerHomeS, a.queueS) > limitS:
 		return "way home blocked"

@@ -47,7 +47,7 @@ func (f *Fleet) tick() {
 			v.Velocity = physics.Position{}
 		}
 		v.Target, v.FeedForwardMPS = a.reference(now)
-		if !stream || a.upM > f.Limits.AltitudeM-f.Limits.BandM {
+		if !stream || a.upM > f.bandFromM() {
 			a.climbFrom = nil
 		} else { // it climbs before it flies anywhere
 			if a.climbFrom == nil {
@@ -150,7 +150,7 @@ func (f *Fleet) checkMeasured(obstacles []*aircraft) {
 			}
 			d := a.position.Sub(b.position).Norm()
 			f.counts.MinSeparationM = min(f.counts.MinSeparationM, d)
-			if d < f.Limits.SeparationM && math.Abs(a.upM-b.upM) < f.Limits.SeparationM && a.phase == PhaseFlying &&
+			if d < f.Limits.SeparationM && a.upM.Off(b.upM) < f.Limits.SeparationM && a.phase == PhaseFlying &&
 				b.phase == PhaseFlying {
 				alarm = "closer to another than the least separation"
 			}

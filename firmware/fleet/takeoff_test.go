@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"prefdt/firmware/height"
 	"prefdt/inference/physics"
 )
 
@@ -225,7 +226,7 @@ func TestOrderToTakeOffEnds(t *testing.T) {
 func TestResumedLowClimbsFirst(t *testing.T) {
 	for upM, want := range map[float64]Phase{78: PhaseClimbing, 82: PhaseEngaging} {
 		w := newSky(t, physics.Position{EastM: 500, NorthM: 500})
-		w.fliers[0].aloft(w.fliers[0].home, upM)
+		w.fliers[0].aloft(w.fliers[0].home, height.AboveOrigin(upM))
 		w.fly(time.Second, nil)
 		if err := w.Resume(resume(1, false)); err != nil || w.aircraft[0].phase != want {
 			t.Errorf("resumed at %v m: %v, %v, want %v", upM, w.aircraft[0].phase, err, want)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"prefdt/firmware/energy"
+	"prefdt/firmware/height"
 	"prefdt/inference/physics"
 )
 
@@ -20,7 +21,7 @@ type View struct {
 	StaleS   float64 // since the older of its position and its HEARTBEAT
 	Located  bool
 	Position physics.Position // extrapolated to this moment
-	UpM      float64
+	UpM      height.AboveOrigin
 	SpeedMPS float64 // measured
 	Mode     Mode
 	ModeName string // as its autopilot calls it
@@ -36,7 +37,9 @@ type View struct {
 	Lost     bool
 	Twin     bool // another autopilot sends with its system id
 	Home     *physics.Position
-	Params   Parameters
+	// GroundUpM is how high the ground is where it is to land, or stands.
+	GroundUpM height.AboveOrigin
+	Params    Parameters
 	// TransitMPS is the speed at which the fleet flies its transits, home too, and WaitS how
 	// long it may wait there for those that land first.
 	TransitMPS, WaitS float64
@@ -109,7 +112,7 @@ func (v *View) Ready() error {
 			"sends it", forgottenAfterS)
 	case !*v.Landed:
 		return errors.New("does not report that it is on the ground (EXTENDED_SYS_STATE); set it down and wait for that")
-	case math.Abs(v.UpM) > groundMaxUpM:
+	case v.UpM.Off(0) > groundMaxUpM:
 		return fmt.Errorf("is %.0f m above the origin's altitude, want within %v m: is the origin right?", v.UpM, groundMaxUpM)
 	case math.IsNaN(v.ClockRate):
 		return errors.New("was received for less than the 5 s that readiness takes; send it again")
@@ -169,7 +172,7 @@ func (a *aircraft) view(now float64) View {
 		AtS: now, Number: a.number, SystemID: a.conf.SystemID,
 		Received: a.received, AgeS: now - a.receivedS, StaleS: now - min(a.positionS, a.heartbeatS),
 
-		Located: a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(), Home: a.home,
+		Located: a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(), Home: a.home, GroundUpM: a.landsAtM(),
 		Mode: a.mode, ModeName: a.modeName(), Role: a.viewRole(), Armed: a.armed, Landed: a.hasLanded(),
 		Phase: a.phase, Homeward: a.homeward, Foreign: a.foreign, Reason: a.reason(), SentHome: a.sentHome, Lost: a.lost, Params: a.params,
 		Twin: a.twinS > 0 && now-a.twinS < twinForgottenS,

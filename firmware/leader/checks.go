@@ -43,7 +43,7 @@ func (c *checks) start(*telemetry.Mission) (all []fleet.Ordered, err error) {
 		return nil, fmt.Errorf("the budget is %v J, want at most %v, the fleet's capacity; send another", budgetJ, most)
 	}
 	for _, v := range c.views {
-		all = append(all, fleet.Ordered{Number: v.Number, Home: &v.Position})
+		all = append(all, fleet.Ordered{Number: v.Number, Home: &v.Position, HomeUpM: v.UpM})
 		start := c.config.StartPosition(v.Number, c.physics.AreaSideM)
 		if err := c.ready(&v, start); err != nil {
 			return nil, err
@@ -186,7 +186,7 @@ func (c *checks) launch(m *telemetry.Mission) (ordered []fleet.Ordered, err erro
 		if err := c.besideAnother(v, m.Aircraft); err != nil {
 			return nil, err
 		}
-		ordered = append(ordered, fleet.Ordered{Number: number, Home: &v.Position})
+		ordered = append(ordered, fleet.Ordered{Number: number, Home: &v.Position, HomeUpM: v.UpM})
 	}
 	return ordered, c.fleet.Check(fleet.Launch, ordered)
 }

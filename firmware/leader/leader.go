@@ -32,6 +32,7 @@ import (
 	"prefdt/firmware/crew"
 	"prefdt/firmware/envelope"
 	"prefdt/firmware/fleet"
+	"prefdt/firmware/height"
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/link"
 	"prefdt/firmware/mission"
@@ -226,7 +227,7 @@ func NewFleet(c *config.Config, p physics.Constants, now clock.Clock, log *slog.
 		SystemID: c.MAVLink.SystemID, Origin: c.Origin, Physics: p, Speed: c.SpeedFactor(), Clock: now, Log: log,
 		Limits: envelope.Limits{
 			SpeedMaxMPS: min(c.Flight.SpeedMaxMPS, p.SpeedMaxMPS), SeparationM: p.SeparationM + separationMarginM, AreaM: p.AreaSideM,
-			AltitudeM: p.AltitudeM, BandM: 20, FenceM: 15,
+			AltitudeM: height.AboveOrigin(p.AltitudeM), BandM: 20, FenceM: 15,
 		},
 	}
 	for _, a := range c.Aircraft {

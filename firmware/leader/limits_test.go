@@ -6,6 +6,7 @@ import (
 
 	"prefdt/firmware/config"
 	"prefdt/firmware/envelope"
+	"prefdt/firmware/height"
 	"prefdt/inference/physics"
 )
 
@@ -21,7 +22,7 @@ func TestEnvelopeOfAMission(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := envelope.Limits{SpeedMaxMPS: min(speedMPS, p.SpeedMaxMPS), SeparationM: p.SeparationM + 2, AreaM: p.AreaSideM,
-			AltitudeM: p.AltitudeM, BandM: 20, FenceM: 15}
+			AltitudeM: height.AboveOrigin(p.AltitudeM), BandM: 20, FenceM: 15}
 		if f.Limits != want {
 			t.Errorf("%+v, want %+v", f.Limits, want)
 		}

@@ -65,8 +65,8 @@ func (l *Leader) status(views []fleet.View) telemetry.Status {
 		if v.Received {
 			a.AgeS, a.Mode, a.Role, a.Autopilot = new(math.Max(v.AgeS, 0)), v.ModeName, v.Role.String(), v.Autopilot()
 		}
-		if v.Located && math.Abs(v.Position.EastM) <= 1e5 && math.Abs(v.Position.NorthM) <= 1e5 && math.Abs(v.UpM) <= 1e5 {
-			a.PositionM, a.SpeedMPS = &[3]float64{v.Position.EastM, v.Position.NorthM, v.UpM}, new(v.SpeedMPS)
+		if v.Located && math.Abs(v.Position.EastM) <= 1e5 && math.Abs(v.Position.NorthM) <= 1e5 && v.UpM.Off(0) <= 1e5 {
+			a.PositionM, a.SpeedMPS = &[3]float64{v.Position.EastM, v.Position.NorthM, float64(v.UpM)}, new(v.SpeedMPS)
 		}
 		if !math.IsNaN(v.Charge) {
 			a.Battery = new(v.Charge)

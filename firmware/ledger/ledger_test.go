@@ -43,7 +43,7 @@ func testState(slot int) State {
 			Aircraft:   []account.AircraftAccount{{AccountedJ: 900, SpentJ: 812.25, TransitJ: 87.75}},
 		},
 		Users:       users.State{PriceSPerJ: 0.01},
-		Fleet:       []fleet.SavedAircraft{{Number: 1, SystemID: 7, UnderCommand: true, Home: &[2]float64{1, 2}}},
+		Fleet:       []fleet.SavedAircraft{{Number: 1, SystemID: 7, UnderCommand: true, Home: &[3]float64{1, 2, -3}}},
 		LastCommand: &telemetry.LastCommand{ID: "c", Key: "crew-1", Slot: 3, What: "stop"},
 	}
 }

@@ -29,6 +29,7 @@ import (
 	"prefdt/firmware/config"
 	"prefdt/firmware/energy"
 	"prefdt/firmware/fleet"
+	"prefdt/firmware/height"
 	"prefdt/firmware/leader"
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/link"
@@ -520,6 +521,10 @@ func (p *preflight) autopilots(ctx context.Context) {
 		}
 		p.aircraft(&views[i], f.BatteryReading(i+1), k)
 	}
+	if i := highest(views); i >= 0 {
+		p.add(ResultOK, "ground", "taken to be nowhere higher than where aircraft %d stands, %.0f m over the origin, and %.0f m below the "+
+			"flight", views[i].Number, views[i].GroundUpM, height.AboveOrigin(k.AltitudeM).Over(views[i].GroundUpM))
+	}
 	if len(views) > 1 && !p.fails("separation", leader.CheckSeparation(c, &k, views)) {
 		p.add(ResultOK, "separation", "%s", separated(views, k.SeparationM))
 	}
@@ -535,6 +540,17 @@ func (p *preflight) autopilots(ctx context.Context) {
 		}
 		p.add(ResultWarn, "links", "%d frames refused: %s", n, reason)
 	}
+}
+
+// highest is the index of the aircraft that stands highest, of those that have a position; -1: none has.
+func highest(views []fleet.View) (i int) {
+	i = -1
+	for k := range views {
+		if views[k].Located && (i < 0 || views[k].GroundUpM > views[i].GroundUpM) {
+			i = k
+		}
+	}
+	return i
 }
 
 // separated says whose distance is kept: an aircraft without a position has none.
@@ -581,7 +597,7 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 		p.add(ResultOK, item, "on the ground at %.1f m east, %.1f m north, %.1f m up, %.0f m from its start; pre-arm %s", v.Position.EastM,
 			v.Position.NorthM, v.UpM, off, v.PreArm)
 	}
-	climbS, limitS := v.Params.ClimbS(k.AltitudeM)+off/v.TransitMPS, p.config.Flight.ClimbS
+	climbS, limitS := v.Params.ClimbS(height.AboveOrigin(k.AltitudeM).Over(v.GroundUpM))+off/v.TransitMPS, p.config.Flight.ClimbS
 	if climbS > limitS {
 		p.add(ResultWarn, item, "the climb to %g m and the way to its start take about %.0f s, flight.climb_s is %g", k.AltitudeM, climbS,
 			limitS)

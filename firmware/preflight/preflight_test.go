@@ -294,6 +294,10 @@ func TestCheckFindsFailingPreArmChecks(t *testing.T) {
 		if results["aircraft 1"] != preflight.ResultOK || !strings.Contains(details["aircraft 1"], "pre-arm good") {
 			t.Errorf("aircraft 1: %q: %s", results["aircraft 1"], details["aircraft 1"])
 		}
+		const want = "taken to be nowhere higher than where aircraft 1 stands, 0 m over the origin, and 100 m below the flight"
+		if !strings.Contains(details["ground"], want) {
+			t.Errorf("ground: %s", details["ground"])
+		}
 		if results["aircraft 2"] != preflight.ResultFail || !strings.Contains(details["aircraft 2"], "its pre-arm checks fail") {
 			t.Errorf("aircraft 2: %q: %s", results["aircraft 2"], details["aircraft 2"])
 		}

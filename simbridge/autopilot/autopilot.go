@@ -50,12 +50,14 @@ type Config struct {
 	// TwoCounters: on the first link positions have one sequence counter, all else another.
 	TwoCounters bool
 	Origin      geo.Point
-	Start       geo.Local // on the ground
-	Speed       float64   // mission seconds per second
-	Receiver    Receiver  // of its position
-	GustMPS2    float64   // standard deviation of the acceleration by gusts, horizontally; 0: the air is still
-	Seed        uint64    // of gusts and of the receiver's errors
-	BootedS     float64   // mission seconds for which an ArduCopter was switched on before: its checks pass late
+	Start       geo.Local  // on the ground
+	Slope       [2]float64 // metres that the ground rises for each metre east and north
+	Speed       float64    // mission seconds per second
+	Receiver    Receiver   // of its position
+	DriftM      float64    // how far the height that it measures, and flies by, is off after a while
+	GustMPS2    float64    // standard deviation of the acceleration by gusts, horizontally; 0: the air is still
+	Seed        uint64     // of gusts and of the receiver's errors
+	BootedS     float64    // mission seconds for which an ArduCopter was switched on before: its checks pass late
 	CapacityJ   float64
 	Battery     battery.Fields
 	Parameters  map[string]float64 // beside the defaults; PX4's names stand for an ArduCopter's counterparts too
@@ -287,6 +289,7 @@ type State struct {
 	ModeName string // the autopilot's own word for it
 	Armed    bool
 	OnGround bool          // it touches the ground
+	HeightM  float64       // over the ground
 	Landed   bool          // its land detector has noticed that
 	Failsafe bool          // the mode is a failsafe's
 	Spent    battery.Spent // since boot
@@ -305,7 +308,8 @@ func (a *Autopilot) State() (s State) {
 
 // state is State with the mutex held.
 func (a *Autopilot) state(v *vehicle) State {
-	return State{v.body, v.timeS(), v.mode, v.modeName(), v.armed, v.groundContact, v.landed, v.inFailsafe(),
+	return State{v.body, v.timeS(), v.mode, v.modeName(), v.armed, v.groundContact, v.body.Position.UpM - v.groundUpM(),
+		v.landed, v.inFailsafe(),
 		v.battery.Total(), v.battery.LeftJ(), a.traffic, v.wrongSent, v.battery.CapacityJ, v.lowBattery()}
 }
 

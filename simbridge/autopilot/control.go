@@ -269,9 +269,16 @@ func (v *vehicle) maxClimbMPS() float64 {
 	return most
 }
 
-func (v *vehicle) heightM() float64 { return v.body.Position.UpM - v.conf.Start.UpM }
+// groundUpM is how high the ground is below it: a slope through where it stood first.
+func (v *vehicle) groundUpM() float64 {
+	from, slope := v.body.Position.Sub(v.conf.Start), v.conf.Slope
+	return v.conf.Start.UpM + slope[0]*from.EastM + slope[1]*from.NorthM
+}
 
-func (v *vehicle) homeDistanceM() float64 { return v.conf.Start.Sub(v.body.Position).HorizontalM() }
+// heightM is over its home, from which an autopilot without a range finder measures.
+func (v *vehicle) heightM() float64 { return v.body.Position.UpM - v.home.UpM }
+
+func (v *vehicle) homeDistanceM() float64 { return v.home.Sub(v.body.Position).HorizontalM() }
 
 // returnUpM is the height of a Return: RTL_RETURN_ALT and never below the present one, which it is within RTL_MIN_DIST of home;
 // an ArduCopter's is less within RTL_CONE_SLOPE.
@@ -284,7 +291,7 @@ func (v *vehicle) returnUpM() float64 {
 	} else if distanceM <= returnMinDistanceM {
 		return up
 	}
-	return max(up, v.conf.Start.UpM+heightM)
+	return max(up, v.home.UpM+heightM)
 }
 
 // liftsOff reports whether an aircraft on the ground leaves it now.
@@ -327,8 +334,8 @@ func (v *vehicle) endTakeoffOrTouchDown() {
 		v.setIntendedMode(map[bool]Mode{true: ModeOffboard, false: ModeHold}[v.conf.Copter])
 		v.holdPosition.UpM = v.takeoffUpM
 	}
-	if b.Position.UpM <= v.conf.Start.UpM && b.Velocity.UpM < 0 {
-		b.Position.UpM = v.conf.Start.UpM
+	if ground := v.groundUpM(); b.Position.UpM <= ground && b.Velocity.UpM < 0 {
+		b.Position.UpM = ground
 		b.Velocity, v.velocityIntegral, v.accel = geo.Local{}, geo.Local{}, geo.Local{}
 		v.groundContact, v.groundContactUS, v.liftStartUS = true, v.timeUS, 0
 	}

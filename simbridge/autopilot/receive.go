@@ -249,9 +249,9 @@ func (v *vehicle) takeoffTargetUpM(param [7]float64) float64 {
 	case param[4] == 0 && param[5] == 0:
 		return math.NaN() // accepted, but PX4 does not take off towards (0, 0)
 	case math.IsNaN(param[6]) || math.IsInf(param[6], 0):
-		return v.conf.Start.UpM + 2.5 // MIS_TAKEOFF_ALT
+		return v.home.UpM + 2.5 // MIS_TAKEOFF_ALT
 	}
-	return param[6] - v.conf.Origin.AltM
+	return param[6] - v.conf.Origin.AltM - v.driftM()
 }
 
 // parseSetMode reads DO_SET_MODE: base mode with the custom flag, PX4's main and sub

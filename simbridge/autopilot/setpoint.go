@@ -71,9 +71,9 @@ func (v *vehicle) handleSetpointGlobalInt(m *common.MessageSetPositionTargetGlob
 		up := float64(m.Alt)
 		switch m.CoordinateFrame {
 		case common.MAV_FRAME_GLOBAL_INT:
-			up -= v.conf.Origin.AltM
-		case common.MAV_FRAME_GLOBAL_RELATIVE_ALT_INT, common.MAV_FRAME_GLOBAL_TERRAIN_ALT_INT: // the terrain is flat
-			up += v.conf.Start.UpM
+			up -= v.conf.Origin.AltM + v.driftM()
+		case common.MAV_FRAME_GLOBAL_RELATIVE_ALT_INT, common.MAV_FRAME_GLOBAL_TERRAIN_ALT_INT: // it has no map of the terrain
+			up += v.home.UpM
 		default:
 			return false
 		}

@@ -171,7 +171,7 @@ func globalPosition(v *vehicle) message.Message {
 	lat, lon, alt := wirePosition(v.conf.Origin.FromLocal(told.Position))
 	return &common.MessageGlobalPositionInt{
 		TimeBootMs: v.bootMS(), Lat: lat, Lon: lon, Alt: alt,
-		RelativeAlt: int32(math.Round(1000 * (told.Position.UpM - v.conf.Start.UpM))),
+		RelativeAlt: int32(math.Round(1000 * (told.Position.UpM - v.home.UpM))),
 		Vx:          centimetresPerS(told.Velocity.NorthM), Vy: centimetresPerS(told.Velocity.EastM),
 		Vz:  centimetresPerS(-told.Velocity.UpM),
 		Hdg: uint16(math.Mod(math.Mod(v.yaw*180/math.Pi, 360)+360, 360) * 100),
@@ -206,7 +206,7 @@ func globalOrigin(v *vehicle) message.Message {
 }
 
 func homePosition(v *vehicle) message.Message {
-	lat, lon, alt := wirePosition(v.conf.Origin.FromLocal(v.conf.Start))
+	lat, lon, alt := wirePosition(v.conf.Origin.FromLocal(v.home))
 	return &common.MessageHomePosition{Latitude: lat, Longitude: lon, Altitude: alt, Q: [4]float32{1},
 		TimeUsec: uint64(v.timeUS - v.bootUS)}
 }

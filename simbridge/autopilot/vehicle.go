@@ -60,8 +60,9 @@ type vehicle struct {
 	battery battery.Battery
 	streams streams
 	body    Body
-	timeUS  int64 // mission time
-	bootUS  int64 // when it booted last
+	home    geo.Local // where it armed last
+	timeUS  int64     // mission time
+	bootUS  int64     // when it booted last
 	yaw     float64
 	disturbed
 
@@ -110,7 +111,7 @@ func newVehicle(conf Config) *vehicle {
 	v := &vehicle{
 		conf: conf, params: paramsOf(&conf), groundContact: true, landed: true,
 		intendedMode: ModeHold, mode: ModeHold, modeAfterDisarm: ModeHold, takeoffUpM: math.NaN(),
-		body: Body{Position: conf.Start},
+		body: Body{Position: conf.Start}, home: conf.Start,
 	}
 	v.params.setAll(conf.Parameters)
 	v.random = rand.New(rand.NewPCG(conf.Seed, uint64(conf.SystemID)))
@@ -203,7 +204,7 @@ func (v *vehicle) enterMode(m Mode) {
 		v.brake = brake{on: true}
 	}
 	if m == ModeReturn {
-		v.holdPosition = v.conf.Start
+		v.holdPosition = v.home
 		v.holdPosition.UpM = v.returnUpM()
 	}
 }
@@ -272,6 +273,7 @@ func (v *vehicle) arm() bool {
 		return false
 	}
 	v.armed, v.flownSinceArmed, v.armedUS = true, false, v.timeUS
+	v.home = v.body.Position
 	v.batteryFailsafe = lowBatteryFailsafe{warning: v.batteryWarning()}
 	v.queueStatusText(common.MAV_SEVERITY_INFO, map[bool]string{true: "Arming motors", false: "Armed by external command"}[v.conf.Copter])
 	return true

@@ -57,7 +57,15 @@ func (d *disturbed) push() {
 	p.Position = p.Position.Add(p.Velocity.Scale(stepS))
 }
 
+// driftM is how far off its height is, as a barometer that warms up.
+func (v *vehicle) driftM() float64 {
+	const untilS = 90
+	return v.conf.DriftM * min(v.timeS()/untilS, 1)
+}
+
 // told is the motion that its messages have.
 func (v *vehicle) told() Body {
-	return Body{v.body.Position.Add(v.disturbed.position), v.body.Velocity.Add(v.disturbed.velocity)}
+	b := Body{v.body.Position.Add(v.disturbed.position), v.body.Velocity.Add(v.disturbed.velocity)}
+	b.Position.UpM += v.driftM()
+	return b
 }

@@ -188,7 +188,7 @@ func (m *mission) stopLanding(ctx context.Context) error {
 	const highM = 10
 	lands := func(a *autopilot.Autopilot) bool {
 		s := a.State()
-		return s.Mode == autopilot.ModeLand && s.Position.UpM > highM
+		return s.Mode == autopilot.ModeLand && s.HeightM > highM
 	}
 	err := m.runUntil(ctx, "no aircraft lands", func() bool { return slices.ContainsFunc(m.autopilots, lands) || !m.isIn(Returning) })
 	if err != nil || !m.isIn(Returning) {
@@ -334,7 +334,7 @@ func (m *mission) touchesDown() bool {
 	const lowM = 15 // the leader's ten, and what it descends until the resume arrives
 	return slices.ContainsFunc(m.autopilots, func(a *autopilot.Autopilot) bool {
 		s := a.State()
-		return s.Armed && !s.Landed && s.Position.UpM < lowM && (s.Mode == autopilot.ModeLand || s.Mode == autopilot.ModeReturn)
+		return s.Armed && !s.Landed && s.HeightM < lowM && (s.Mode == autopilot.ModeLand || s.Mode == autopilot.ModeReturn)
 	})
 }
 

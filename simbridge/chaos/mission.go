@@ -211,6 +211,13 @@ func (m *mission) standOutside() {
 	}
 }
 
+// standM is where an aircraft stands, which is as high as the plan's slope is there.
+func (m *mission) standM(i int) geo.Local {
+	p, middleM := m.stands[i], m.world.Physics.AreaSideM/2
+	return geo.Local{EastM: p.EastM, NorthM: p.NorthM,
+		UpM: m.plan.GroundM + m.plan.Slope[0]*(p.EastM-middleM) + m.plan.Slope[1]*(p.NorthM-middleM)}
+}
+
 func (m *mission) userIDs() (ids []string) {
 	for i := range m.world.UserCount() {
 		ids = append(ids, fmt.Sprintf("u%02d", i+1))
@@ -296,10 +303,10 @@ func (m *mission) startAutopilots() (links []string, err error) {
 		m.closers, partners = append(m.closers, shared.Close), shared.Addresses()
 	}
 	for i := range m.Aircraft {
-		partner, p := partners[i], m.stands[i]
+		partner := partners[i]
 		a := &autopilot.Autopilot{Config: autopilot.Config{
 			Open: m.socketsOf(autopilotProgram(i)), SystemID: uint8(i + 1), Copter: m.plan.isCopter(i), Listen: "127.0.0.1:0",
-			Partner: partner, Origin: origin, Start: geo.Local{EastM: p.EastM, NorthM: p.NorthM},
+			Partner: partner, Origin: origin, Start: m.standM(i), Slope: m.plan.Slope, DriftM: m.plan.DriftM,
 			Speed: m.plan.Speed, CapacityJ: m.capacityJ(i), Battery: battery.AllFields,
 			Parameters: m.plan.parameters(i), Framing: m.plan.Framing, TwoCounters: m.plan.TwoCounters, Log: slog.New(slog.DiscardHandler),
 			Seed: m.plan.Seed,
@@ -435,7 +442,7 @@ func (m *mission) lowPackJ(i int) float64 {
 	seen, frame, p := m.watch.of(i), m.plan.airframe(i, m.world.Physics.SpeedMaxMPS), m.world.Physics.Propulsion
 	best := p.BestSpeedMPS(frame.speedMPS)
 	wayS := seen.home.Sub(seen.state.Position).HorizontalM() / best
-	return left*reserveJ + factor*(wayS*p.PowerW(best)+frame.descentS(seen.state.Position.UpM)*p.PowerW(0))
+	return left*reserveJ + factor*(wayS*p.PowerW(best)+frame.descentS(seen.state.HeightM)*p.PowerW(0))
 }
 
 // handleBeacon sets the epoch, from which the times of all slots follow, with the first

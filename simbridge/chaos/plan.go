@@ -3,6 +3,7 @@ package chaos
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -108,6 +109,9 @@ type plan struct {
 	WrongSamples []autopilot.WrongSample // of each in turn an aircraft sends one, again and again
 	TightHomes   bool                    // the aircraft stand in rows, 12 m apart
 	OutsideM     float64                 // they stand so far outside the area; 0: at their starts
+	DriftM       float64                 // how far their heights drift
+	GroundM      float64                 // of the area's middle, over the origin
+	Slope        [2]float64              // metres that the ground rises for each metre east and north
 	Packs        *packPlan               // the crew has them land with a share of their packs; nil: it does not
 	Copters      []bool                  // which aircraft are ArduCopters; none: all are PX4
 	SlowCopters  bool                    // with ArduCopter's default acceleration and jerk
@@ -265,7 +269,24 @@ func drawPlan(c *Config, k int) plan {
 	p.drawKind(c, k)
 	p.drawBoard(c, k)
 	p.drawNext(c, k)
+	p.drawGround(c, k)
 	return p
+}
+
+// drawGround has a third of the missions fly from a hill, from a valley or from a slope: nowhere is an aircraft more than 17 m over or
+// below the origin, for at 20 none takes off.
+func (p *plan) drawGround(c *Config, k int) {
+	const mostM, farM, mostDriftM = 17, 800, 6
+	r := rand.New(rand.NewPCG(c.Seed, 1<<55|uint64(k)))
+	if r.IntN(3) > 0 {
+		return
+	}
+	if !p.lands() && !p.LandsAtReserve { // what a descent takes is not known to metres then
+		p.DriftM = mostDriftM * (2*r.Float64() - 1)
+	}
+	level, towards := max(-1, min(1, 3*r.Float64()-1.5)), 2*math.Pi*r.Float64() // a third of them level
+	steep := mostM * (1 - math.Abs(level)) / farM
+	p.GroundM, p.Slope = mostM*level, [2]float64{steep * math.Cos(towards), steep * math.Sin(towards)}
 }
 
 // addUnmeasuredKill has the battery measure nothing while the leader restarts in flight.
@@ -626,6 +647,7 @@ func (p *plan) situation() (names []string) {
 			p.Wind}, {"crowd", p.Crowd},
 		{"allow", p.Listed},
 		{"fleet_" + strconv.Itoa(p.Aircraft), p.Aircraft != fleetOfTwo}, {"tight_homes", p.TightHomes}, {"outside", p.OutsideM > 0},
+		{"hill", p.GroundM > 6}, {"valley", p.GroundM < -6}, {"slope", math.Hypot(p.Slope[0], p.Slope[1]) > 0.007},
 		{"two_counters", p.TwoCounters}, {"wrong_samples", len(p.WrongSamples) > 0}, {"slow_monitor", p.MonitorS > 0},
 		{"flaps", p.flaps()},
 		{"slow", p.SpeedMaxMPS > 0 || p.AutopilotMaxMPS > 0}, {"packs", p.BoundedPacks}, {"small_packs", p.SmallPacks},

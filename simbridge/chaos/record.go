@@ -20,7 +20,7 @@ const recordFile = "record.jsonl"
 func (m *mission) beginRecord() (err error) {
 	p := &m.plan
 	f := record.Flight{Plan: p.String(), Fleet: fleetName, Slots: p.Slots, Speed: p.Speed, Physics: m.world.Physics, AMSLM: origin.AltM,
-		World: &m.world, Seed: p.Seed, SharedLink: p.OneLink}
+		World: &m.world, Seed: p.Seed, Slope: p.Slope, SharedLink: p.OneLink}
 	if p.Listed {
 		f.Users = m.userIDs()
 	}
@@ -29,9 +29,9 @@ func (m *mission) beginRecord() (err error) {
 		f.Absence.CrewHoldS, f.Absence.CrewReturnS = crewHoldS, p.crewReturnS()
 	}
 	for i := range m.Aircraft {
-		a := record.Aircraft{Autopilot: "px4", StandM: [3]float64{m.stands[i].EastM, m.stands[i].NorthM},
+		a := record.Aircraft{Autopilot: "px4", StandM: record.Vector(m.standM(i)),
 			StartM: [2]float64{m.starts[i].EastM, m.starts[i].NorthM}, CapacityJ: m.capacityJ(i), Parameters: p.parameters(i),
-			SensorGain: p.SensorGain[i], MonitorS: p.MonitorS, SpeedMaxMPS: m.world.Physics.SpeedMaxMPS}
+			DriftM: math.Abs(p.DriftM), SensorGain: p.SensorGain[i], MonitorS: p.MonitorS, SpeedMaxMPS: m.world.Physics.SpeedMaxMPS}
 		if p.isCopter(i) {
 			a.Autopilot = "ardupilot"
 		}

@@ -174,10 +174,10 @@ func (m *mission) aircraftIsDue(f *fault, i int) bool {
 		}
 		return seen.streamed && s.Mode != autopilot.ModeOffboard
 	case Climbing: // once the leader can know that it is armed; near H its take-off ends in Hold
-		return seen.shownArmed && (f.Kind != PilotHold || s.Position.UpM > 5 && s.Position.UpM < 0.8*m.world.Physics.AltitudeM)
+		return seen.shownArmed && (f.Kind != PilotHold || s.HeightM > 5 && s.Position.UpM < 0.8*m.world.Physics.AltitudeM)
 	case Landing: // at a height by the plan, and a stall during the touchdown
 		if f.Kind == ProcessStall {
-			return s.Mode == autopilot.ModeLand && s.Position.UpM < touchdownM
+			return s.Mode == autopilot.ModeLand && s.HeightM < touchdownM
 		}
 		return s.Mode == autopilot.ModeLand && s.Position.UpM < m.world.Physics.AltitudeM*(1-0.2*float64(f.StartSlot))
 	}

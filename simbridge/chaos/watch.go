@@ -94,7 +94,6 @@ func (w *watch) handleMotion(i int, s autopilot.State, copter bool) {
 	a.state = s
 	if before.OnGround && !s.OnGround {
 		a.home = s.Position
-		a.home.UpM = 0
 	}
 	if s.Mode != autopilot.ModeOffboard || !s.Armed || s.OnGround {
 		a.offboardS = math.Inf(1)

@@ -46,7 +46,7 @@ func (f *flight) beginRecord() error {
 		conf := f.autopilotConfig(i, nil)
 		start := f.World.Start(i)
 		a := record.Aircraft{Autopilot: PX4, SystemID: f.Aircraft[i].SystemID, Unheard: f.Aircraft[i].Attach != "",
-			StandM: [3]float64{stand.Position.EastM, stand.Position.NorthM}, StartM: [2]float64{start.EastM, start.NorthM},
+			StandM: record.Vector(stand.Position), StartM: [2]float64{start.EastM, start.NorthM},
 			CapacityJ: conf.CapacityJ, MonitorS: f.Battery.EveryS, SpeedMaxMPS: min(l.Flight.SpeedMaxMPS, f.World.Physics.SpeedMaxMPS)}
 		copter := conf.Copter
 		if v, ok := f.fleet.vehicles[i].(*sitl.Vehicle); ok {

@@ -96,7 +96,7 @@ func (c *check) toldDuty() {
 	for _, a := range c.aircraft {
 		led, piloted := c.certain(a)
 		led, piloted = c.disturbed(a, led), c.disturbed(a, piloted)
-		lands := a.in(func(s *state) bool { return s.Mode == land && s.Armed && s.PositionM[2] > 1 }).from(lastsS)
+		lands := a.in(func(s *state) bool { return s.Mode == land && s.Armed && s.heightM() > 1 }).from(lastsS)
 		all[a.number] = who{lands.and(led), a.offboard.from(lastsS).and(led), piloted}
 	}
 	c.told(func(s *status, t *telemetry.StatusAircraft, a *aircraft, _ float64) {
@@ -125,7 +125,7 @@ func (c *check) givenBack() {
 	for _, a := range c.aircraft {
 		_, piloted := c.certain(a)
 		up := a.in(func(s *state) bool {
-			return s.Armed && !s.OnGround && s.PositionM[2] > highM && s.Mode != takeoff && !s.Failsafe
+			return s.Armed && !s.OnGround && s.heightM() > highM && s.Mode != takeoff && !s.Failsafe
 		}).from(hadS)
 		known[a.number] = c.disturbed(a, piloted).and(up)
 	}

@@ -22,7 +22,7 @@ func (f *flight) figures() Figures {
 	x := Figures{Ended: f.complete && f.end.Failure == "", MinSeparationM: 1e9,
 		CounterResets: f.has("battery_reset", "autopilot_reboot")}
 	f.eachPair(func(_, _ *aircraft, s, o *state, apart point) {
-		if s.PositionM[2] > 1 && o.PositionM[2] > 1 {
+		if s.heightM() > 1 && o.heightM() > 1 {
 			x.MinSeparationM = min(x.MinSeparationM, horizontalM(apart))
 		}
 	})

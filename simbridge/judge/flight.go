@@ -60,6 +60,16 @@ type aircraft struct {
 type state struct {
 	timeS float64
 	record.State
+	groundM float64 // below it
+}
+
+// heightM is over the ground.
+func (s *state) heightM() float64 { return s.PositionM[2] - s.groundM }
+
+// groundM is how high the ground is at a place.
+func (f *flight) groundM(a *aircraft, p point) float64 {
+	from := sub(p, a.StandM)
+	return a.StandM[2] + f.Slope[0]*from[0] + f.Slope[1]*from[1]
 }
 
 type arrival struct {
@@ -173,7 +183,7 @@ func load(r io.Reader) (*flight, error) {
 			topics, err = telemetry.NewTopics(f.Fleet)
 			return err
 		case l.State != nil && a != nil:
-			a.states = append(a.states, state{l.TimeS, *l.State})
+			a.states = append(a.states, state{timeS: l.TimeS, State: *l.State})
 		case l.Got != nil && a != nil:
 			a.got = append(a.got, arrival{l.TimeS, l.Got})
 		case l.Heartbeat != nil && a != nil:
@@ -443,13 +453,16 @@ func (s *state) speedMPS() float64 { return math.Hypot(s.VelocityMPS[0], s.Veloc
 // derive finds out what follows from a record.
 func (a *aircraft) derive(f *flight) {
 	const offGroundM = 1
-	a.inAir = a.in(func(s *state) bool { return s.PositionM[2] > offGroundM })
+	for k := range a.states {
+		a.states[k].groundM = f.groundM(a, a.states[k].PositionM)
+	}
+	a.inAir = a.in(func(s *state) bool { return s.heightM() > offGroundM })
 	a.aground = a.in(func(s *state) bool { return s.OnGround })
 	a.offboard = a.in(func(s *state) bool { return s.Mode == offboard && s.Armed && !s.OnGround })
 	for k := 1; k < len(a.states); k++ {
 		if a.states[k-1].OnGround && !a.states[k].OnGround {
 			home := a.states[k].PositionM
-			home[2] = 0
+			home[2] = f.groundM(a, home)
 			a.takeOffs = append(a.takeOffs, takeOff{a.states[k].timeS, home})
 		}
 	}

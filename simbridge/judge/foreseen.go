@@ -272,7 +272,7 @@ func (c *check) staysUp() {
 			}
 			up, leastUp := 0, 1
 			for _, o := range c.aircraft {
-				if x := o.at(s.timeS); o != a && x.PositionM[2] > 1 && x.Mode == offboard && !c.homewardByOrder(o).contains(s.timeS) {
+				if x := o.at(s.timeS); o != a && x.heightM() > 1 && x.Mode == offboard && !c.homewardByOrder(o).contains(s.timeS) {
 					up++
 				}
 			}

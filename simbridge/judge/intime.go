@@ -46,7 +46,7 @@ func (c *check) climbsOn() {
 		if a.Unheard { // how fast it lands is unknown
 			continue
 		}
-		climbs := a.in(func(s *state) bool { return s.Mode == takeoff && s.PositionM[2] > 1 }).and(a.led)
+		climbs := a.in(func(s *state) bool { return s.Mode == takeoff && s.heightM() > 1 }).and(a.led)
 		climbs = c.assumeAll(a, climbs, "leader away", "link cut", "disk stands", "late datagrams")
 		misread := c.fault(a.number, "battery_absent", "battery_handover", "battery_wild", "battery_second", "battery_reset")
 		c.always(a, climbs.without(misread.wider(0, settlesS)), lastsS+2*a.MonitorS, func(s *state) (float64, float64) {

@@ -224,10 +224,10 @@ func (c *check) isAllowed(a *aircraft, g *arrival) bool {
 	case g.Command == commandTakeOff:
 		groundM := c.AMSLM
 		if a.isCopter() { // it counts from its home
-			groundM = 0
+			groundM = -c.groundM(a, g.Position)
 		}
 		off := math.Abs(g.param(6) - groundM - c.Physics.AltitudeM)
-		return math.IsNaN(g.param(4)) && math.IsNaN(g.param(5)) && off <= offM+4*a.ReceiverUpM &&
+		return math.IsNaN(g.param(4)) && math.IsNaN(g.param(5)) && off <= offM+4*a.ReceiverUpM+a.DriftM &&
 			g.Position[2] < c.Physics.AltitudeM-climbsM
 	case asked == hold:
 		return g.param(0) == 1 && (g.Mode != land || g.Landed)
@@ -539,8 +539,8 @@ func (c *check) engages() {
 			c.atMost(g.timeS, needs, float64(len(timesS)), "aircraft %d is to follow setpoints, and received %d in a second", a.number,
 				len(timesS))
 			if g.timeS < c.slotsEndS() && !c.homeward(a).contains(g.timeS) { // one that comes home need not climb
-				c.atMost(g.timeS, c.Physics.AltitudeM-g.Position[2], belowM, "aircraft %d is to follow setpoints at %.1f m", a.number,
-					g.Position[2])
+				c.atMost(g.timeS, c.Physics.AltitudeM-g.Position[2], belowM+a.DriftM, "aircraft %d is to follow setpoints at %.1f m",
+					a.number, g.Position[2])
 			}
 		}
 	}
@@ -698,7 +698,7 @@ func (c *check) commandedHeight() {
 	const offM, climbMPS = 0.5, 0.5
 	c.each((*arrival).isSetpoint, func(a *aircraft, g *arrival) {
 		up, climb := float64(g.Setpoint.PositionM[2]), float64(g.Setpoint.VelocityMPS[2])
-		c.atMost(g.timeS, math.Abs(up-c.Physics.AltitudeM), offM, "aircraft %d is sent to %.1f m", a.number, up)
+		c.atMost(g.timeS, math.Abs(up-c.Physics.AltitudeM), offM+a.DriftM, "aircraft %d is sent to %.1f m", a.number, up)
 		c.holds(g.timeS, !(math.Abs(climb) > climbMPS), "aircraft %d is commanded to climb at %.1f m/s", a.number, climb)
 	})
 }

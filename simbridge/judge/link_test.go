@@ -43,7 +43,7 @@ func linkFlight(autopilot string) *flight {
 				s.Mode, s.VelocityMPS[0] = offboard, 5
 				s.PositionM[0] += 5 * (t - offboardS)
 			}
-			a.states = append(a.states, state{t, s})
+			a.states = append(a.states, state{timeS: t, State: s})
 			if n%10 == 0 {
 				a.beats = append(a.beats, heartbeat{t, &record.Heartbeat{Mode: s.Mode, Armed: s.Armed}})
 				a.got = append(a.got, sent(a, t, record.Got{Other: "Heartbeat", Target: -1, Harmless: true}))

@@ -88,7 +88,7 @@ func (c *check) separation(leastM float64) {
 	const again = 5 // seconds, in which it is the same event
 	c.eachPair(func(a, b *aircraft, s, o *state, apart point) {
 		ledA, ledB := a.isLed(s.timeS), b.isLed(s.timeS)
-		airA, airB := s.PositionM[2] > 1, o.PositionM[2] > 1
+		airA, airB := s.heightM() > 1, o.heightM() > 1
 		if math.Abs(apart[2]) > heightBandM || !(airA && ledA || airB && ledB) {
 			return
 		}
@@ -167,10 +167,10 @@ func (c *check) fence() {
 }
 
 func (c *check) height() {
-	const bandM = 8 // and a second squared of gusts
 	h := c.Physics.AltitudeM
 	for _, a := range c.aircraft {
-		c.always(a, a.led.and(a.inAir), 0, func(s *state) (float64, float64) { return s.PositionM[2] - h, bandM + a.GustMPS2 },
+		bandM := 8 + a.GustMPS2 + a.DriftM // with a second squared of gusts
+		c.always(a, a.led.and(a.inAir), 0, func(s *state) (float64, float64) { return s.PositionM[2] - h, bandM },
 			func(s *state, value, bound float64) string {
 				return fmt.Sprintf("aircraft %d is %.1f m above H in %s", a.number, value, s.Mode)
 			})
@@ -182,7 +182,7 @@ func (c *check) height() {
 			}
 			level = append(level, span{x.fromS + climbS, x.toS})
 		}
-		c.always(a, newSpans(level...), 0, func(s *state) (float64, float64) { return math.Abs(s.PositionM[2] - h), bandM + a.GustMPS2 },
+		c.always(a, newSpans(level...), 0, func(s *state) (float64, float64) { return math.Abs(s.PositionM[2] - h), bandM },
 			func(s *state, value, bound float64) string {
 				return fmt.Sprintf("aircraft %d is at %.1f m in OFFBOARD", a.number, s.PositionM[2])
 			})
@@ -231,7 +231,7 @@ func (f *flight) slotsEndS() float64 {
 func (f *flight) near(a *aircraft, withinM float64) spans {
 	var all []span
 	f.eachPair(func(x, y *aircraft, s, o *state, apart point) {
-		if (x == a || y == a) && horizontalM(apart) < withinM+max(x.stopsInM, y.stopsInM) && (s.PositionM[2] > 1 || o.PositionM[2] > 1) {
+		if (x == a || y == a) && horizontalM(apart) < withinM+max(x.stopsInM, y.stopsInM) && (s.heightM() > 1 || o.heightM() > 1) {
 			all = append(all, span{s.timeS - 1, s.timeS + 1})
 		}
 	})
@@ -351,7 +351,7 @@ func (c *check) stop() {
 	for _, o := range c.missionOrders(telemetry.ActionStop) {
 		for _, a := range c.aircraft {
 			s := a.at(o.deliveredS)
-			if !o.names(a.number) || !a.isLed(o.deliveredS) || s.PositionM[2] <= 1 {
+			if !o.names(a.number) || !a.isLed(o.deliveredS) || s.heightM() <= 1 {
 				continue
 			}
 			moves := a.in(func(s *state) bool { return s.Armed && (s.Mode == offboard || s.Mode == takeoff) }).and(a.led)
@@ -380,12 +380,13 @@ func (f *flight) givenBackAfter(a *aircraft, fromS float64) float64 {
 	return to
 }
 
-// descentS is how long a descent from a height takes at the autopilot's rates.
-func (f *airframe) descentS(upM float64) float64 {
-	if f.descentMPS == 0 {
+// descentS is how long a descent to where it stood takes at the autopilot's rates, from a height over the origin.
+func (a *aircraft) descentS(upM float64) float64 {
+	if a.descentMPS == 0 {
 		return math.Inf(1)
 	}
-	return max(upM-f.slowBelowM, 0)/f.descentMPS + min(upM, f.slowBelowM)/min(f.landMPS, f.descentMPS)
+	upM -= a.StandM[2]
+	return max(upM-a.slowBelowM, 0)/a.descentMPS + min(upM, a.slowBelowM)/min(a.landMPS, a.descentMPS)
 }
 
 // touchdownAfter is when an aircraft first touches the ground after a moment; +Inf: never.
@@ -650,7 +651,7 @@ func (c *check) isTaken(a *aircraft, place point, timeS float64) bool {
 		if o == a {
 			continue
 		}
-		if s := o.at(timeS); s.PositionM[2] < upM && horizontalM(sub(s.PositionM, place)) < c.Physics.SeparationM {
+		if s := o.at(timeS); s.heightM() < upM && horizontalM(sub(s.PositionM, place)) < c.Physics.SeparationM {
 			c.finding.Assumed["its home is taken"]++
 			return true
 		}

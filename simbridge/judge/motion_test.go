@@ -35,7 +35,7 @@ func wholeFlight() *flight {
 		a := &aircraft{number: k + 1, airframe: airframe{speedMPS: 12, descentMPS: 1.5, landMPS: 0.7, slowBelowM: 10},
 			Aircraft: record.Aircraft{Autopilot: "px4", StandM: point{500 + 60*float64(k), 500, 0}, CapacityJ: 45e3}}
 		for n := range int(wholeS * 10) {
-			a.states = append(a.states, state{float64(n) / 10, wholeState(a, float64(n)/10)})
+			a.states = append(a.states, state{timeS: float64(n) / 10, State: wholeState(a, float64(n)/10)})
 		}
 		f.aircraft = append(f.aircraft, a)
 	}
@@ -161,8 +161,8 @@ func TestMotionRules(t *testing.T) {
 		},
 		"stop": func(f *flight) { f.orders[0].mission.Action, f.orders[0].deliveredS = telemetry.ActionStop, 92 },
 		"return": func(f *flight) {
-			f.from(1, returnsS, wholeS, func(s *state) { *s = state{s.timeS, wholeState(f.aircraft[0], 80)} })
-			f.from(2, returnsS, wholeS, func(s *state) { *s = state{s.timeS, wholeState(f.aircraft[1], 80)} })
+			f.from(1, returnsS, wholeS, func(s *state) { *s = state{timeS: s.timeS, State: wholeState(f.aircraft[0], 80)} })
+			f.from(2, returnsS, wholeS, func(s *state) { *s = state{timeS: s.timeS, State: wholeState(f.aircraft[1], 80)} })
 			f.endS = 500
 		},
 		"pack": func(f *flight) { f.from(1, 100, 101, func(s *state) { s.LeftJ = -1 }) },
@@ -170,7 +170,7 @@ func TestMotionRules(t *testing.T) {
 			f.from(1, 100, 101, func(s *state) { s.Mode, s.Failsafe = hold, true })
 		},
 		"climb": func(f *flight) {
-			f.from(1, 0, 45, func(s *state) { *s = state{s.timeS, wholeState(f.aircraft[0], 1)} })
+			f.from(1, 0, 45, func(s *state) { *s = state{timeS: s.timeS, State: wholeState(f.aircraft[0], 1)} })
 		},
 		"rejoin": func(f *flight) {
 			f.simulate(record.LeaderDown, 0, 60, 62)

@@ -199,7 +199,7 @@ func (c *check) usesPack() {
 		from := a.landsFromS(l.at.timeS)
 		slot, others := p.slotAt(from), 0
 		for _, o := range c.aircraft {
-			if s := o.at(from); o != a && s.PositionM[2] > 1 && s.Mode == offboard {
+			if s := o.at(from); o != a && s.heightM() > 1 && s.Mode == offboard {
 				others++
 			}
 		}

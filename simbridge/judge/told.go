@@ -51,7 +51,7 @@ func (c *check) toldLanded() {
 		for _, x := range a.lately(s.timeS, latelyS) {
 			ok = ok || x.Landed == *t.Landed || *t.Landed && !x.Armed // PX4 says so, even while it falls
 		}
-		low := a.at(s.timeS).PositionM[2] < lowM && c.excuses("wrong sample", a.number, s.timeS)
+		low := a.at(s.timeS).heightM() < lowM && c.excuses("wrong sample", a.number, s.timeS)
 		if !ok && (low || c.excusesAny(a.number, s.timeS, "link cut", "leader away", "late datagrams")) {
 			return
 		}

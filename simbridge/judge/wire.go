@@ -232,7 +232,8 @@ func (c *check) toldPosition() {
 		}
 		now := a.at(s.timeS)
 		apart := sub(*t.PositionM, now.PositionM)
-		offM, most := math.Hypot(horizontalM(apart), apart[2]), nearM+a.toldM()+(ageS+extraS)*math.Hypot(now.speedMPS(), now.VelocityMPS[2])
+		offM, most := math.Hypot(horizontalM(apart), apart[2]), nearM+a.toldM()+a.DriftM+
+			(ageS+extraS)*math.Hypot(now.speedMPS(), now.VelocityMPS[2])
 		if offM > most && c.excusesAny(a.number, s.timeS, "late datagrams", "link cut", "wrong sample", "leader away") {
 			return
 		}
@@ -346,7 +347,7 @@ func (c *check) toldState() {
 			for _, a := range c.aircraft {
 				now := a.at(s.timeS)
 				flies := now.Mode == offboard || now.Mode == land || now.Mode == takeoff
-				ok := !(now.PositionM[2] > 1 && flies && !now.Failsafe && a.isLed(s.timeS))
+				ok := !(now.heightM() > 1 && flies && !now.Failsafe && a.isLed(s.timeS))
 				if !ok && c.excusesAny(a.number, s.timeS, "link cut", "leader away") {
 					continue
 				}

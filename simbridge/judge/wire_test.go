@@ -35,7 +35,7 @@ func servingFlight() *flight {
 				s.Mode, s.Armed, s.OnGround, s.Landed, s.SpentJ = offboard, true, false, false, bestW*(t-beganS)
 				s.LeftJ -= s.SpentJ
 			}
-			a.states = append(a.states, state{t, s})
+			a.states = append(a.states, state{timeS: t, State: s})
 		}
 		f.aircraft = append(f.aircraft, a)
 	}

@@ -50,6 +50,7 @@ var kinds = map[string][]chaos.Kind{
 	"dutyplan":  {chaos.Packs},
 	"envelope":  {chaos.Plain, chaos.Mixed, chaos.ArduPilot},
 	"estimates": {chaos.Packs, chaos.Plain},
+	"ground":    {chaos.Packs, chaos.Plain},
 	"tasks":     {}, // no mission has workers: a task's own process enters no virtual time
 }
 

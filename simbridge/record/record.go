@@ -55,6 +55,7 @@ type Flight struct {
 	Speed   float64           `json:"speed"` // mission seconds per second
 	Physics physics.Constants `json:"physics"`
 	AMSLM   float64           `json:"amsl_m"`          // of the origin
+	Slope   [2]float64        `json:"slope,omitzero"`  // metres that the ground rises for each metre east and north
 	Users   []string          `json:"users,omitempty"` // whose reports count; empty: everybody's
 	// Leader is how the leader's client ids begin; empty: "leader".
 	Leader string `json:"leader,omitempty"`
@@ -93,6 +94,7 @@ type Aircraft struct {
 	// How wrong its receiver is, and how gusts push it: standard deviations, see simbridge/autopilot.
 	ReceiverM   float64 `json:"receiver_m,omitempty"` // east and north, each
 	ReceiverUpM float64 `json:"receiver_up_m,omitempty"`
+	DriftM      float64 `json:"drift_m,omitempty"`    // how far the height that it measures, and flies by, is off at most
 	LinkS       float64 `json:"link_s,omitempty"`     // the longest that a message is on its way
 	LossShare   float64 `json:"loss_share,omitempty"` // of the messages that are sent to it
 	ReceiverMPS float64 `json:"receiver_mps,omitempty"`

@@ -36,7 +36,8 @@ func (f *Flight) IsLeader(client string) bool {
 	return strings.HasPrefix(client, cmp.Or(f.Leader, "leader"))
 }
 
-func vector(l geo.Local) [3]float64 { return [3]float64{l.EastM, l.NorthM, l.UpM} }
+// Vector is a place, or a velocity.
+func Vector(l geo.Local) [3]float64 { return [3]float64{l.EastM, l.NorthM, l.UpM} }
 
 func numbers(l geo.Local) [3]Number {
 	return [3]Number{Number(l.EastM), Number(l.NorthM), Number(l.UpM)}
@@ -44,15 +45,15 @@ func numbers(l geo.Local) [3]Number {
 
 // StateOf is the state of a simulated aircraft.
 func StateOf(s *autopilot.State) State {
-	return State{PositionM: vector(s.Position), VelocityMPS: vector(s.Velocity), Mode: s.Mode.String(), Armed: s.Armed,
+	return State{PositionM: Vector(s.Position), VelocityMPS: Vector(s.Velocity), Mode: s.Mode.String(), Armed: s.Armed,
 		OnGround: s.OnGround,
 		Landed:   s.Landed, Failsafe: s.Failsafe, LowPack: s.LowPack, SpentJ: s.Spent.J(), LeftJ: s.LeftJ, PackJ: s.PackJ}
 }
 
 // GotOf is what a simulated aircraft received.
 func GotOf(r *autopilot.Received) *Got {
-	g := &Got{Target: r.Target, Mode: r.Mode.String(), Armed: r.Armed, Landed: r.Landed, Position: vector(r.Position),
-		Velocity: vector(r.Velocity)}
+	g := &Got{Target: r.Target, Mode: r.Mode.String(), Armed: r.Armed, Landed: r.Landed, Position: Vector(r.Position),
+		Velocity: Vector(r.Velocity)}
 	switch {
 	case r.Setpoint != nil:
 		g.Setpoint = &Setpoint{numbers(r.Setpoint.Position), numbers(r.Setpoint.Velocity)}

@@ -170,7 +170,7 @@ func (r *Rig) addAutopilot(i int) {
 	c.Aircraft = append(c.Aircraft, config.Aircraft{SystemID: i + 1, Endpoint: "udp-listen:" + partner})
 	a := autopilot.Config{
 		SystemID: uint8(i + 1), Listen: "127.0.0.1:0", Partner: partner,
-		Origin: geo.Point{LatDeg: c.Origin.LatitudeDeg, LonDeg: c.Origin.LongitudeDeg, AltM: c.Origin.AltitudeM},
+		Origin: geo.Point{LatDeg: c.Origin.LatitudeDeg, LonDeg: c.Origin.LongitudeDeg, AltM: float64(c.Origin.AltitudeM)},
 		Start:  geo.Local{EastM: 1000 * float64(i+1) / float64(len(r.Autopilots)+1), NorthM: 500}, Speed: 1000 / c.SlotMS,
 		CapacityJ: r.Physics.BatteryCapacityJ, Battery: battery.AllFields,
 		// It climbs and sinks fast, so that tests are short, and waits as long for a
