@@ -55,6 +55,7 @@ type Config struct {
 	Receiver    Receiver  // of its position
 	GustMPS2    float64   // standard deviation of the acceleration by gusts, horizontally; 0: the air is still
 	Seed        uint64    // of gusts and of the receiver's errors
+	LaterNames  bool      // an ArduCopter's parameters are those of a later version, some in m/s
 	BootedS     float64   // mission seconds for which an ArduCopter was switched on before: its checks pass late
 	CapacityJ   float64
 	Battery     battery.Fields
@@ -295,6 +296,7 @@ type State struct {
 	Wrong    int     // samples that were sent wrong, see WrongSample
 	PackJ    float64 // what that holds when full
 	LowPack  bool    // the mode is that of a failsafe for a low battery
+	Unready  bool    // its checks fail
 }
 
 // State returns the true state now.
@@ -306,7 +308,7 @@ func (a *Autopilot) State() (s State) {
 // state is State with the mutex held.
 func (a *Autopilot) state(v *vehicle) State {
 	return State{v.body, v.timeS(), v.mode, v.modeName(), v.armed, v.groundContact, v.landed, v.inFailsafe(),
-		v.battery.Total(), v.battery.LeftJ(), a.traffic, v.wrongSent, v.battery.CapacityJ, v.lowBattery()}
+		v.battery.Total(), v.battery.LeftJ(), a.traffic, v.wrongSent, v.battery.CapacityJ, v.lowBattery(), v.unready() != ""}
 }
 
 // SetSlot sets the slot in which energy is counted from a moment on, which may be in
