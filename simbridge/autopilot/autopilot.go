@@ -57,6 +57,7 @@ type Config struct {
 	DriftM      float64    // how far the height that it measures, and flies by, is off after a while
 	GustMPS2    float64    // standard deviation of the acceleration by gusts, horizontally; 0: the air is still
 	Seed        uint64     // of gusts and of the receiver's errors
+	LaterNames  bool       // an ArduCopter's parameters are those of a later version, some in m/s
 	BootedS     float64    // mission seconds for which an ArduCopter was switched on before: its checks pass late
 	CapacityJ   float64
 	Battery     battery.Fields
@@ -298,6 +299,7 @@ type State struct {
 	Wrong    int     // samples that were sent wrong, see WrongSample
 	PackJ    float64 // what that holds when full
 	LowPack  bool    // the mode is that of a failsafe for a low battery
+	Unready  bool    // its checks fail
 }
 
 // State returns the true state now.
@@ -310,7 +312,7 @@ func (a *Autopilot) State() (s State) {
 func (a *Autopilot) state(v *vehicle) State {
 	return State{v.body, v.timeS(), v.mode, v.modeName(), v.armed, v.groundContact, v.body.Position.UpM - v.groundUpM(),
 		v.landed, v.inFailsafe(),
-		v.battery.Total(), v.battery.LeftJ(), a.traffic, v.wrongSent, v.battery.CapacityJ, v.lowBattery()}
+		v.battery.Total(), v.battery.LeftJ(), a.traffic, v.wrongSent, v.battery.CapacityJ, v.lowBattery(), v.unready() != ""}
 }
 
 // SetSlot sets the slot in which energy is counted from a moment on, which may be in

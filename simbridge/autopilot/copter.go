@@ -3,6 +3,7 @@ package autopilot
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
@@ -242,6 +243,46 @@ func (v *vehicle) copterTakeOff(heightM float64) common.MAV_RESULT {
 	v.takeoffUpM = v.home.UpM + heightM
 	v.setIntendedMode(ModeTakeoff)
 	return common.MAV_RESULT_ACCEPTED
+}
+
+// laterNames are what later versions of ArduCopter call parameters, and how many of them one is in their unit.
+var laterNames = map[string]struct {
+	name string
+	unit float64
+}{
+	"LAND_ALT_LOW":    {"LAND_ALT_LOW_M", 0.01},
+	"LAND_SPEED":      {"LAND_SPD_MS", 0.01},
+	"LAND_SPEED_HIGH": {"LAND_SPD_HIGH_MS", 0.01},
+	"PSC_JERK_XY":     {"PSC_JERK_NE", 1},
+	"PSC_POSXY_P":     {"PSC_NE_POS_P", 1},
+	"SYSID_ENFORCE":   {"MAV_OPTIONS", 1},
+	"SYSID_MYGCS":     {"MAV_GCS_SYSID", 1},
+	"WPNAV_ACCEL":     {"WP_ACC", 0.01},
+	"WPNAV_SPEED":     {"WP_SPD", 0.01},
+	"WPNAV_SPEED_DN":  {"WP_SPD_DN", 0.01},
+	"WPNAV_SPEED_UP":  {"WP_SPD_UP", 0.01},
+}
+
+// index is that of a parameter by the name that its version has; -1: none.
+func (v *vehicle) index(name string) int {
+	return slices.IndexFunc(v.params, func(p param) bool {
+		if later, ok := laterNames[p.name]; ok && v.conf.LaterNames {
+			return later.name == name
+		}
+		return p.name == name
+	})
+}
+
+// renamed gives parameters the names and units of a later version.
+func renamed(out []message.Message) []message.Message {
+	for _, m := range out {
+		if p, ok := m.(*common.MessageParamValue); ok {
+			if later, ok := laterNames[p.ParamId]; ok {
+				p.ParamId, p.ParamValue = later.name, float32(later.unit)*p.ParamValue
+			}
+		}
+	}
+	return out
 }
 
 // plainParameters undoes PX4's encoding of integers, which are small here.

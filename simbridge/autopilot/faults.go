@@ -4,6 +4,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/geo"
 )
@@ -110,6 +112,34 @@ func (a *Autopilot) PauseHeartbeats(seconds float64) {
 // ArduCopter from its failsafe is lost. All else passes.
 func (a *Autopilot) IgnoreStation(seconds float64) {
 	a.withVehicle(func(v *vehicle) { v.stationIgnoredUntilUS = v.timeUS + int64(seconds*1e6) })
+}
+
+// Oddities are what an autopilot does otherwise than others.
+type Oddities struct {
+	Refuses     []Mode          // commands to these modes
+	StaysArmed  bool            // after a landing
+	TellsLanded bool            // its land detector says that it is on the ground
+	Type        common.MAV_TYPE // of its HEARTBEAT; 0: a quadrotor's
+}
+
+// SetOddities replaces those that it has.
+func (a *Autopilot) SetOddities(o Oddities) { a.withVehicle(func(v *vehicle) { v.odd = o }) }
+
+// GuideByStation has another station fly an ArduCopter in GUIDED at a velocity, over its failsafes, until it is called with none.
+func (a *Autopilot) GuideByStation(velocity *geo.Local) {
+	a.withVehicle(func(v *vehicle) {
+		if v.guided = velocity; velocity != nil {
+			v.setIntendedMode(ModeOffboard)
+		}
+	})
+}
+
+// followStation is the other station's setpoint, if it flies the vehicle.
+func (v *vehicle) followStation() {
+	if v.guided != nil {
+		v.setpoint = Setpoint{Position: notGiven, Velocity: *v.guided}
+		v.setpoint.Position.UpM, v.setpointUS = v.body.Position.UpM, v.timeUS
+	}
 }
 
 // ChangeBattery calls change with the battery.

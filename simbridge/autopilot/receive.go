@@ -72,8 +72,7 @@ func (v *vehicle) handleMessage(from sender, m message.Message, t *Traffic) []me
 		if i >= 0 {
 			return v.paramValues(i, i+1)
 		}
-		i = v.params.index(m.ParamId)
-		return v.namedParameter(i)
+		return v.namedParameter(v.index(m.ParamId))
 	case *common.MessageParamRequestList:
 		return v.paramValues(0, len(v.params))
 	case *common.MessageParamSet:
@@ -112,7 +111,10 @@ func (v *vehicle) namedParameter(i int) []message.Message {
 func (v *vehicle) paramValues(from, to int) []message.Message {
 	out := v.params.paramValues(from, to)
 	if v.conf.Copter {
-		return plainParameters(out)
+		out = plainParameters(out)
+	}
+	if v.conf.LaterNames {
+		out = renamed(out)
 	}
 	return out
 }

@@ -1,6 +1,7 @@
 package autopilot
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -141,6 +142,7 @@ func heartbeat(v *vehicle) message.Message {
 	if v.conf.Copter {
 		m.Autopilot, m.CustomMode = common.MAV_AUTOPILOT_ARDUPILOTMEGA, copterModes[v.mode].custom
 	}
+	m.Type = cmp.Or(v.odd.Type, m.Type)
 	switch v.mode {
 	case ModeOffboard:
 	case ModePosition:
@@ -190,7 +192,7 @@ func localPosition(v *vehicle) message.Message {
 func extendedState(v *vehicle) message.Message {
 	m := &common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_IN_AIR}
 	switch {
-	case v.landed, !v.armed: // even while it falls
+	case v.landed, !v.armed, v.odd.TellsLanded: // even while it falls
 		m.LandedState = common.MAV_LANDED_STATE_ON_GROUND
 	case v.mode == ModeTakeoff:
 		m.LandedState = common.MAV_LANDED_STATE_TAKEOFF

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 
@@ -105,6 +106,8 @@ type vehicle struct {
 	wrong                   WrongSample                  // to be sent; empty: none
 	wrongUntilUS            int64                        // it is wrong until then, and once at least
 	wrongSent               int                          // samples that were wrong
+	odd                     Oddities
+	guided                  *geo.Local // at which another station flies it; nil: none does
 }
 
 func newVehicle(conf Config) *vehicle {
@@ -128,6 +131,7 @@ func newVehicle(conf Config) *vehicle {
 func (v *vehicle) step() {
 	v.battery.OpenSlots(v.timeUS)
 	v.timeUS += stepUS
+	v.followStation()
 	v.decideMode()
 	v.disturb()
 	v.integrate()
@@ -164,7 +168,7 @@ func (v *vehicle) decideMode() {
 	switch {
 	case v.landed && !v.flownSinceArmed && v.elapsedS(v.armedUS) > v.params.get("COM_DISARM_PRFLT"):
 		v.disarm("Disarmed by auto preflight disarming")
-	case v.landed && v.flownSinceArmed && v.elapsedS(v.landedUS) > v.params.get("COM_DISARM_LAND"):
+	case v.landed && v.flownSinceArmed && !v.odd.StaysArmed && v.elapsedS(v.landedUS) > v.params.get("COM_DISARM_LAND"):
 		v.disarm("Disarmed by landing")
 	}
 }
@@ -213,6 +217,9 @@ func (v *vehicle) enterMode(m Mode) {
 // accepts every mode, and refuses to arm in some. In the air it accepts Position
 // only where there is a remote control.
 func (v *vehicle) requestMode(m Mode) bool {
+	if slices.Contains(v.odd.Refuses, m) {
+		return false
+	}
 	if v.conf.Copter {
 		if m != ModeOffboard || v.mode != ModeTakeoff { // which is GUIDED already
 			v.setIntendedMode(m)

@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+
 	"prefdt/firmware/ledger"
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
@@ -36,6 +38,7 @@ var aircraftFaults = []FaultKind{
 	LinkLoss, Reboot, BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, HeartbeatGap, HeartbeatLoss,
 	HeartbeatSilence,
 	OutOfOrder, PilotDisarm, PilotPosition, PilotHold, PilotReturn, ArmingDenied, ArmingRefused, LowBattery, KillInGap, StationSilence,
+	StaysArmed, TellsLanded, StationFlies, ForeignVehicle,
 }
 
 // lostS is how long nothing is received from an aircraft before it is lost.
@@ -114,7 +117,11 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		m.loseHeartbeats(ctx, f.Aircraft, slots+8, 0.1)
 		return true, nil // of twenty one is lost or none
 	case HeartbeatSilence:
-		m.loseHeartbeats(ctx, f.Aircraft, silenceS, 1)
+		forS := float64(silenceS)
+		if f.State == Landing { // all of one at the stock rates
+			forS = oddLandingS
+		}
+		m.loseHeartbeats(ctx, f.Aircraft, forS, 1)
 		return a.State().Traffic.Silent >= before.Silent+lostS, nil
 	case OutOfOrder:
 		const maxDelayS = 0.7
@@ -128,8 +135,10 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		return a.State().Traffic.Cut > before.Cut, nil
 	case BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, LowBattery:
 		return true, m.injectBatteryFault(ctx, f)
-	case ArmingDenied, UnsafeFailsafe:
+	case ArmingDenied, UnsafeFailsafe, ForeignVehicle:
 		return true, m.injectUnready(ctx, f)
+	case ModeRefused, StaysArmed, TellsLanded, StationFlies:
+		return true, m.injectOdd(ctx, f)
 	case ArmingRefused:
 		return m.injectArmingRefused(ctx, f)
 	case ProcessKill:
@@ -187,7 +196,10 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		}
 		return m.injectPilotAct(ctx, f, func() {
 			switch a.SetModeByRC(mode); {
-			case mode == autopilot.ModeHold || !m.plan.Crowd:
+			case mode == autopilot.ModeHold:
+			case m.plan.LowPilot:
+				a.FlyByRC(downAndAside)
+			case !m.plan.Crowd:
 			case f.Severe:
 				a.FlyByRC(m.towardsAnother(f.Aircraft))
 			default:
@@ -292,6 +304,13 @@ func (m *mission) injectUnready(ctx context.Context, f fault) error {
 		m.sleepSlots(ctx, 2)
 		return err
 	}
+	if f.Kind == ForeignVehicle {
+		a.SetOddities(autopilot.Oddities{Type: common.MAV_TYPE_FIXED_WING})
+		err := m.requireRefusal(ctx, "a fixed wing", "FIXED_WING")
+		a.SetOddities(autopilot.Oddities{})
+		m.sleepSlots(ctx, 2)
+		return err
+	}
 	names := m.unsafeNames()
 	err := m.requireRefusal(ctx, "unsafe "+strings.Join(names, " and "), names...)
 	for i, a := range m.autopilots {
@@ -321,7 +340,11 @@ func (m *mission) injectArmingRefused(ctx context.Context, f fault) (met bool, e
 	go func() {
 		for began := m.elapsedSlots(); ctx.Err() == nil && (m.isIn(Idle) || m.elapsedSlots() < began+1); m.sleepSlots(ctx, 1) {
 		}
-		m.sleepSlots(ctx, armTimeoutS+6)
+		forS := armTimeoutS + 6.0
+		if m.plan.Nobody {
+			forS = 120
+		}
+		m.sleepSlots(ctx, forS)
 		a.RefuseArming("")
 		m.noteFault(record.StaysDown, f.Aircraft+1, true, "")
 	}()
@@ -477,7 +500,8 @@ func (m *mission) injectPilotAct(ctx context.Context, f fault, act func(), shows
 		if !m.watch.isPiloted(i) {
 			break // the crew returned it to the leader
 		}
-		if p := a.State().Position; outsideByM(p.EastM, p.NorthM, m.world.Physics.AreaSideM) > pilotOutsideM {
+		if p := a.State().Position; m.plan.LowPilot && p.UpM < lowPilotM ||
+			outsideByM(p.EastM, p.NorthM, m.world.Physics.AreaSideM) > pilotOutsideM {
 			a.FlyByRC(geo.Local{})
 		}
 		if m.plan.Crowd && f.Severe && f.Kind == PilotPosition {
@@ -510,6 +534,9 @@ func (m *mission) restartAfter(ctx context.Context, slots float64, act, lose fun
 		return err
 	}
 	m.crew.noteOutage()
+	if err := m.failToStart(ctx); err != nil {
+		return err
+	}
 	if lose != nil {
 		if err := lose(); err != nil {
 			return err
@@ -519,7 +546,8 @@ func (m *mission) restartAfter(ctx context.Context, slots float64, act, lose fun
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	err := m.startLeader()
+	err := m.startAgain(ctx, m.plan.LoadS)
+	m.noteFault(record.LeaderDown, 0, true, "")
 	m.noteLeaderReturned()
 	m.leaderKilled.Store(false)
 	// A process takes wall time to start, which is many slots of a fast mission: it is

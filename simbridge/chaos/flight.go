@@ -260,7 +260,7 @@ func (m *mission) pilotsLand() {
 		lands := piloted && (!m.plan.RelaunchesGrounded || m.state() == Stopped)
 		if s.Mode == autopilot.ModeHold || piloted {
 			uncommanded = true
-			lands = lands || !m.heldSince.IsZero() && time.Since(m.heldSince) > 20*m.slotWall()
+			lands = lands || !m.heldSince.IsZero() && time.Since(m.heldSince) > m.plan.patience()*m.slotWall()
 		}
 		if lands {
 			m.watch.take(i)
@@ -321,7 +321,7 @@ func (m *mission) recoverAircraft() {
 	if m.plan.ResumesGrounded && !m.resumedGrounded && len(ground) > 0 {
 		m.resumedGrounded = true
 		m.crew.send(m.crew.newRequest(m.random, telemetry.ActionResume, ground...)) // returns none to the leader
-	} else if len(ground) > 0 && (m.plan.RelaunchesGrounded || len(ground) == len(m.autopilots)) { // some must fly
+	} else if len(ground) > 0 && !m.plan.Nobody && (m.plan.RelaunchesGrounded || len(ground) == len(m.autopilots)) { // some must fly
 		m.crew.send(m.newMissionRequest(telemetry.ActionLaunch, ground...))
 	}
 	if len(air) > 0 {

@@ -273,6 +273,9 @@ func (p *plan) copterParameters() map[string]float64 {
 		maps.Copy(x, map[string]float64{"WPNAV_SPEED": 1500, "WPNAV_SPEED_UP": 1200, "WPNAV_SPEED_DN": 1000, "LAND_SPEED": 300,
 			"LAND_ALT_LOW": 2000, "FS_GCS_TIMEOUT": 10})
 	}
+	if p.hasFault(TellsLanded) { // so slowly that its height alone shows that it is not down
+		x["LAND_SPEED"], x["LAND_ALT_LOW"] = 30, 2000
+	}
 	if p.SlowCopters {
 		x["WPNAV_ACCEL"], x["PSC_JERK_XY"] = 250, 5
 	}

@@ -177,8 +177,8 @@ func (m *mission) surroundings() {
 		m.starts = append(m.starts, w.Start(i))
 	}
 	if p.TightHomes { // in rows of four
-		const apartM, inARow = 12, 4
-		first := m.starts[0]
+		const inARow = 4
+		apartM, first := p.ApartM, m.starts[0]
 		for i := range m.starts {
 			m.starts[i] = first.Add(physics.Position{EastM: apartM * float64(i%inARow), NorthM: apartM * float64(i/inARow)})
 		}
@@ -308,7 +308,8 @@ func (m *mission) startAutopilots() (links []string, err error) {
 			Open: m.socketsOf(autopilotProgram(i)), SystemID: uint8(i + 1), Copter: m.plan.isCopter(i), Listen: "127.0.0.1:0",
 			Partner: partner, Origin: origin, Start: m.standM(i), Slope: m.plan.Slope, DriftM: m.plan.DriftM,
 			Speed: m.plan.Speed, CapacityJ: m.capacityJ(i), Battery: battery.AllFields,
-			Parameters: m.plan.parameters(i), Framing: m.plan.Framing, TwoCounters: m.plan.TwoCounters, Log: slog.New(slog.DiscardHandler),
+			LaterNames: m.plan.LaterNames && m.plan.isCopter(i), Parameters: m.plan.parameters(i),
+			Framing: m.plan.Framing, TwoCounters: m.plan.TwoCounters, Log: slog.New(slog.DiscardHandler),
 			Seed: m.plan.Seed,
 			PowerW: func(slot int, v geo.Local) float64 {
 				powerW := truth.FlightPowerW(slot, i, physics.Position{EastM: v.EastM, NorthM: v.NorthM})
@@ -525,9 +526,7 @@ func (m *mission) writeLeaderConfig(name string, links []string, change func(val
 }
 
 func (m *mission) startLeader() error {
-	if m.leaderStarts++; m.leaderStarts > 1 {
-		m.noteFault(record.LeaderDown, 0, true, "")
-	}
+	m.leaderStarts++
 	m.recordDecided()
 	p, err := m.startProgram(m.leaderConfigPath, fmt.Sprintf("leader-%d.log", m.leaderStarts), "leader")
 	if err == nil {

@@ -59,6 +59,13 @@ const (
 	// no HEARTBEAT of the leader's reaches an ArduCopter, setpoints do: its failsafe returns it
 	StationSilence FaultKind = "station_silence"
 	PilotReturn    FaultKind = "pilot_return" // RTL without CRITICAL, as a pilot or an ArduCopter's own fence chooses it
+
+	// see odd.go
+	ModeRefused    FaultKind = "mode_refused"    // OFFBOARD, or GUIDED, is refused until it has landed; if severe, Return as well
+	StaysArmed     FaultKind = "stays_armed"     // its motors turn on after the landing, until its pilot stops them
+	TellsLanded    FaultKind = "tells_landed"    // its land detector says in its landing that it is on the ground
+	StationFlies   FaultKind = "station_flies"   // another station flies an ArduCopter in GUIDED while its leader is dead
+	ForeignVehicle FaultKind = "foreign_vehicle" // an ArduPilot tells that it flies a fixed wing, before the start
 )
 
 // fault is a fault that begins in a state and lasts for some slots.
@@ -121,6 +128,14 @@ type plan struct {
 	Next         *nextMission            // what follows on the ground; nil: nothing
 	NoCharge     bool                    // the battery monitors measure no charge
 	MonitorS     float64                 // their battery monitors measure so seldom; 0: as often as they are asked
+
+	LowPilot   bool    // a pilot flies an aircraft down and aside
+	LoadS      float64 // a leader that is started again reads its checkpoint for so long
+	Loops      int     // and ends so often before it commands
+	LaterNames bool    // of ArduCopters' parameters
+	ApartM     float64 // of tight homes
+	Beside     bool    // one comes home by itself as another does whose home is beside its own
+	Nobody     bool    // the only aircraft never arms, and is not launched again
 }
 
 // ending is how a mission ends.
@@ -223,6 +238,7 @@ func drawPlan(c *Config, k int) plan {
 		RelaunchesGrounded: r.IntN(2) == 0, ResumesGrounded: r.IntN(2) == 0, Signed: r.IntN(2) == 0, ClockJumps: !c.Processes &&
 			k%3 == 1, ReturnAfterStop: r.IntN(2) == 0,
 	}
+	p.ApartM = tightM
 	last := slots - quietSlots // slot in which a fault in flight begins
 	p.drawCourse(first, last, r)
 	add := func(c coverageCell) {
@@ -268,6 +284,7 @@ func drawPlan(c *Config, k int) plan {
 	p.drawBudget(c, k)
 	p.drawKind(c, k)
 	p.drawBoard(c, k)
+	p.drawOdd(c, k)
 	p.drawNext(c, k)
 	p.drawGround(c, k)
 	return p
@@ -660,6 +677,8 @@ func (p *plan) situation() (names []string) {
 		{"next", p.Next != nil}, {"no_charge", p.NoCharge},
 		{"lost", slices.ContainsFunc(p.Faults, fault.losesAircraft)}, {"field", p.Site != nil}, {"many_slots", p.Slots > 150},
 		{"packed_frames", p.Framing == autopilot.PackedFrames}, {"cut_frames", p.Framing == autopilot.CutFrames},
+		{"low_pilot", p.LowPilot}, {"slow_load", p.LoadS > 0}, {"crash_loop", p.Loops > 0}, {"later_names", p.LaterNames},
+		{"nobody", p.Nobody}, {"beside", p.Beside},
 		{"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
 	} {
 		if s.on {

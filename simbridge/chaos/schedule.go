@@ -148,7 +148,7 @@ func (m *mission) isDueDuringStop(f *fault) bool {
 // needsAirborneAircraft reports whether a fault affects an aircraft and needs it in the air.
 func needsAirborneAircraft(k FaultKind) bool {
 	return slices.Contains([]FaultKind{PilotDisarm, PilotPosition, PilotHold, KillInGap, LinkLoss, Reboot, HeartbeatGap, HeartbeatLoss,
-		HeartbeatSilence, OutOfOrder, LowBattery, StationSilence, PilotReturn}, k)
+		HeartbeatSilence, OutOfOrder, LowBattery, StationSilence, PilotReturn, ModeRefused, StaysArmed, TellsLanded, StationFlies}, k)
 }
 
 // aircraftIsDue reports whether a fault can begin at an aircraft now.
@@ -158,7 +158,7 @@ func (m *mission) aircraftIsDue(f *fault, i int) bool {
 		return true
 	}
 	s, seen, copter := m.autopilots[i].State(), m.watch.of(i), m.plan.isCopter(i)
-	if slices.Contains([]FaultKind{StationSilence, PilotReturn}, f.Kind) && !copter {
+	if slices.Contains([]FaultKind{StationSilence, PilotReturn, StationFlies}, f.Kind) && !copter {
 		return false
 	}
 	if !s.Armed || s.Landed || seen.piloted {

@@ -13,7 +13,8 @@ var controlRules = []Rule{
 	{"told crew", "statuses, heartbeats delivered, the crew's silence", "no age of the crew before its first heartbeat, 4 s at most " +
 		"after 12 s of heartbeats, and no less than its silence but 2 s", contract + "crew's heartbeat", (*check).toldCrew},
 	{"told duty", "statuses, true modes, orders",
-		"one that its pilot has serves nobody and is not on its way; one in OFFBOARD has a duty, and one that its leader lands leaves",
+		"one that its pilot has serves nobody and is not on its way; one in OFFBOARD has a duty, and one that its leader lands leaves, " +
+			"until it is down",
 		contract + "status", (*check).toldDuty},
 	{"given back", "answers to resume, true modes", "none is refused for one that its pilot has had in the air for 5 s, nor accepted " +
 		"where none had one in the last 15 s", contract + "resume; pilots and failsafes", (*check).givenBack},
@@ -84,7 +85,7 @@ func (c *check) certain(a *aircraft) (led, piloted spans) {
 }
 
 func (c *check) toldDuty() {
-	const lastsS = 3
+	const lastsS, downS = 3, 45 // also of one whose motors turn on
 	tells := slices.ContainsFunc(c.statuses, func(s status) bool {
 		return slices.ContainsFunc(s.Aircraft, func(t telemetry.StatusAircraft) bool { return t.Duty != "" })
 	})
@@ -92,11 +93,12 @@ func (c *check) toldDuty() {
 		return
 	}
 	type who struct{ lands, flies, piloted spans }
-	all := map[int]who{}
+	all, down := map[int]who{}, map[int]spans{}
 	for _, a := range c.aircraft {
 		led, piloted := c.certain(a)
 		led, piloted = c.disturbed(a, led), c.disturbed(a, piloted)
 		lands := a.in(func(s *state) bool { return s.Mode == land && s.Armed && s.heightM() > 1 }).from(lastsS)
+		down[a.number] = c.disturbed(a, a.aground.from(downS))
 		all[a.number] = who{lands.and(led), a.offboard.from(lastsS).and(led), piloted}
 	}
 	c.told(func(s *status, t *telemetry.StatusAircraft, a *aircraft, _ float64) {
@@ -106,6 +108,9 @@ func (c *check) toldDuty() {
 		case w.piloted.contains(s.timeS):
 			ok := t.Duty != telemetry.DutyServing && t.Duty != telemetry.DutyLeaving
 			c.holds(s.timeS, ok, "the status has aircraft %d %s, which is its pilot's", t.Number, t.Duty)
+		case down[a.number].contains(s.timeS):
+			c.holds(s.timeS, t.Duty != telemetry.DutyLeaving, "the status has aircraft %d leaving, which is on the ground for %d s",
+				t.Number, downS)
 		case stopped:
 		case w.lands.contains(s.timeS):
 			c.holds(s.timeS, t.Duty == telemetry.DutyLeaving, "the status has the duty %q of aircraft %d, which its leader lands (%s)",

@@ -488,6 +488,8 @@ func (a *aircraft) deriveTakeOvers(f *flight) {
 		}
 		t := takeOver{span: x.span, cause: x.kind, knownS: math.Inf(1)}
 		switch {
+		case x.kind == "station_flies":
+			t.knownS = a.shownS(t.fromS+1, func(heartbeat) bool { return true })
 		case x.kind == record.PilotActs:
 			mode, armed := "", true
 			if s := a.after(x.fromS); s != nil {
@@ -577,7 +579,7 @@ type airframe struct {
 	descentMPS float64 // 0: unknown
 	landMPS    float64 // below slowBelowM
 	slowBelowM float64
-	climbMPS   float64 // an ArduCopter climbs by setpoints; 0: PX4 takes off again before it follows any
+	climbMPS   float64 // by setpoints
 	stopsInM   float64 // an ArduCopter that is to hold, beyond what PX4 takes
 	stationS   float64 // an ArduCopter returns once its ground station is silent for so long
 }
@@ -593,7 +595,7 @@ func airframeOf(a *record.Aircraft) (f airframe) {
 		return f
 	}
 	f = airframe{speedMPS: x["MPC_XY_VEL_MAX"], descentMPS: autopilot.DescentShare * x["MPC_Z_V_AUTO_DN"], landMPS: x["MPC_LAND_SPEED"],
-		slowBelowM: x["MPC_LAND_ALT1"]}
+		slowBelowM: x["MPC_LAND_ALT1"], climbMPS: 0.8 * x["MPC_Z_VEL_MAX_UP"]}
 	if strings.HasPrefix(a.Autopilot, "ardu") {
 		const cm, lagM, slowLagM = 0.01, 13, 27
 		f = airframe{cm * x["WPNAV_SPEED"], cm * x["WPNAV_SPEED_DN"], cm * x["LAND_SPEED"], cm * x["LAND_ALT_LOW"],

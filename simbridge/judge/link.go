@@ -22,7 +22,8 @@ var linkRules = []Rule{
 	{"address", "target system of each message", "the aircraft's own", "MAVLink 2, target_system", (*check).address},
 	{"unordered", "messages that arrive on the ground, orders", "none that commands before the crew's start or launch, or after it ended",
 		contract + "start, launch", (*check).unordered},
-	{"arm", "commands to arm, orders", "10 s from the first one of an order, not after its end nor once it was disarmed",
+	{"arm", "commands to arm, orders, true checks", "10 s from the first one of an order, not after its end nor once it was disarmed, " +
+		"nor while an ArduCopter's checks fail",
 		contract + "arming", (*check).arm},
 	{"take-off", "commands to arm, true positions", "no other in flight within 9 m, or 20 m if it moves, unless it climbs",
 		contract + "a take-off waits", (*check).takeOff},
@@ -49,6 +50,8 @@ var linkRules = []Rule{
 	{"landing place", "commands to land that arrive, true positions", "4 m from where it took off, unless the crew stopped it",
 		contract + "return", (*check).landingPlace},
 	{"station", "HEARTBEATs that arrive", "1.5 s between two of the leader's", "MAVLink 2, HEARTBEAT; FS_GCS_TIMEOUT", (*check).station},
+	{"early heartbeats", "HEARTBEATs that arrive", "20 of the leader's while none commands, however often one is started",
+		contract + "heartbeats", (*check).earlyHeartbeats},
 	{"asked", "requests that arrive before take-off", "BATTERY_STATUS at 2 Hz, EXTENDED_SYS_STATE at 1 Hz", contract + "joules; MAVLink",
 		(*check).asked},
 	{"asks again", "requests that arrive, HEARTBEATs", "2.6 s after the last HEARTBEAT of one that is armed",
@@ -231,6 +234,9 @@ func (c *check) isAllowed(a *aircraft, g *arrival) bool {
 			g.Position[2] < c.Physics.AltitudeM-climbsM
 	case asked == hold:
 		return g.param(0) == 1 && (g.Mode != land || g.Landed)
+	case asked != offboard && g.Mode == posctl && g.Armed: // the pilot's mode, which an order of the crew's may end by OFFBOARD alone
+		x, _ := a.in(func(s *state) bool { return s.Mode == posctl }).at(g.timeS)
+		return g.timeS < x.fromS+shownS+a.linkSlackS() || c.excusesAny(a.number, g.timeS, "lost heartbeats", "late datagrams", "link cut")
 	default:
 		return g.param(0) == 1 && slices.Contains([]string{offboard, land, rtl}, asked)
 	}
@@ -297,6 +303,7 @@ func (c *check) unordered() {
 }
 
 func (c *check) arm() {
+	const toldS = 4 // of its checks
 	for _, a := range c.aircraft {
 		orders, deaf := c.armOrders(a), c.deaf(a)
 		for k := range a.got {
@@ -312,6 +319,8 @@ func (c *check) arm() {
 				c.holds(g.timeS, false, "aircraft %d is to arm, without an order", a.number)
 				continue
 			}
+			unready := a.in(func(s *state) bool { return s.Unready }).from(toldS)
+			c.holds(g.timeS, !a.isCopter() || !unready.contains(g.timeS), "aircraft %d is to arm, and its checks fail", a.number)
 			o := &orders[last-1]
 			c.holds(g.timeS, g.timeS <= o.toS+a.linkSlackS() || deaf.contains(g.timeS-a.linkSlackS()),
 				"aircraft %d is to arm, and %s at %.1f s",
@@ -412,7 +421,7 @@ func (c *check) rate(is func(*arrival) bool, most int, inS float64) {
 	for _, a := range c.aircraft {
 		var timesS []float64
 		for k := range a.got {
-			if g := &a.got[k]; is(g) {
+			if g := &a.got[k]; is(g) && (g.isSetpoint() || !c.excuses("mode refused", a.number, g.timeS)) {
 				timesS = append(timesS, g.timeS)
 				timesS = slices.DeleteFunc(timesS, func(t float64) bool { return t <= g.timeS-inS+a.LinkS })
 				c.atMost(g.timeS, float64(len(timesS)), float64(most), "aircraft %d receives %v, the %dth in %.0f s", a.number, g,
@@ -508,6 +517,9 @@ func (c *check) followed() {
 			if mode == offboard {
 				continue
 			}
+			if c.excuses("mode refused", a.number, g.timeS) {
+				continue
+			}
 			fromS, most := sinceS, float64(takenS)
 			if mode == land || mode == rtl {
 				s := a.shownS(sinceS, func(h heartbeat) bool { return h.Mode == mode })
@@ -568,6 +580,24 @@ func (c *check) station() {
 		in := c.assumeAll(a, a.in(func(s *state) bool { return s.Armed }), "leader away", "link cut", "stream over")
 		c.noGaps(a, in, func(g *arrival) bool { return strings.HasSuffix(g.Other, "Heartbeat") }, most+a.lostS(betweenS),
 			"HEARTBEAT")
+	}
+}
+
+func (c *check) earlyHeartbeats() {
+	const most, togetherS = 20, 0.5 // of one moment there are two
+	if c.SharedLink {               // it receives those of other aircraft as well
+		return
+	}
+	for _, a := range c.aircraft {
+		for _, x := range c.fault(0, record.LeaderDown) {
+			n, lastS := 0, 0.0
+			for k := range a.got {
+				if g := &a.got[k]; strings.HasSuffix(g.Other, "Heartbeat") && (spans{x}).contains(g.timeS) && g.timeS > lastS+togetherS {
+					n, lastS = n+1, g.timeS
+				}
+			}
+			c.atMost(x.fromS, float64(n), most+1, "aircraft %d has %d HEARTBEATs of a leader that does not command", a.number, n)
+		}
 	}
 }
 

@@ -186,12 +186,16 @@ func TestLinkRules(t *testing.T) {
 			func(f *flight) { f.receives(armedS, command(commandTakeOff, 0, 0, 0, nan, nan, nan, 100)) }},
 		{"whitelist", "ardupilot", func(f *flight) { f.receives(armedS, command(commandTakeOff, 0, 0, 0, nan, nan, nan, 100)) },
 			func(f *flight) { f.receives(50, record.Got{Other: "SetMode"}) }},
+		{"whitelist", "px4", func(f *flight) { pilotActs(f); f.receives(50.5, command(setMode, 1, 4, 6)) },
+			func(f *flight) { pilotActs(f); f.receives(52, command(setMode, 1, 4, 6)) }}, // of what a pilot flies
 		{"disarm", "px4", nil, func(f *flight) { f.receives(50, command(armDisarm, 0)) }},
 		{"address", "px4", nil, func(f *flight) { f.receives(50, record.Got{Other: "CommandLong", Target: 2}) }},
 		{"unordered", "px4", nil, func(f *flight) { f.receives(startS-1, command(setMode, 1, 4, 3)) }},
 		{"arm", "px4", nil, func(f *flight) { f.orders[0].accepted = false }},
 		{"arm", "px4", func(f *flight) { f.receives(armedS+9, command(armDisarm, 1)) },
 			func(f *flight) { f.receives(armedS+11, command(armDisarm, 1)) }},
+		{"arm", "ardupilot", func(f *flight) { f.flies(armedS+1, func(s *state) { s.Unready = true }) },
+			func(f *flight) { f.flies(0, func(s *state) { s.Unready = true }) }},
 		{"take-off", "px4", func(f *flight) { f.receives(50, command(armDisarm, 1)) },
 			func(f *flight) {
 				f.receives(50, command(armDisarm, 1))
@@ -241,6 +245,8 @@ func TestLinkRules(t *testing.T) {
 		{"landing place", "px4", func(f *flight) { f.receives(offboardS, command(setMode, 1, 4, 6)) },
 			func(f *flight) { f.receives(50, command(setMode, 1, 4, 6)) }},
 		{"station", "px4", nil, func(f *flight) { f.receivesNone(50, 52, func(g *arrival) bool { return g.Other == "Heartbeat" }) }},
+		{"early heartbeats", "px4", func(f *flight) { f.fails(0, record.LeaderDown, 30, 50) },
+			func(f *flight) { f.fails(0, record.LeaderDown, 30, 53) }},
 		{"asked", "px4", nil, func(f *flight) { f.receivesNone(0, 5, func(g *arrival) bool { return g.Harmless }) }},
 		{"asked", "px4", nil, func(f *flight) {
 			f.receivesNone(0, 5, func(g *arrival) bool { return g.Harmless && g.param(0) == 245 })

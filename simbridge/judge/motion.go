@@ -18,12 +18,14 @@ var motionRules = []Rule{
 	{"least separation", "the same", "9.5 m likewise", "paper, D_min; " + contract + "MAVLink",
 		func(c *check) { c.separation(c.Physics.SeparationM - 0.5) }},
 	{"fence", "true position, led and in the air", "5 m outside; 30 m beyond a home outside", contract + "fence", (*check).fence},
-	{"height", "true height, led", "8 m above H in any mode; 8 m off H in OFFBOARD, 10 s and a climb after it began",
+	{"height", "true height, led", "8 m above H in any mode; 8 m off H in OFFBOARD, 10 s and a climb after it began; " +
+		"25 m below H as the slots begin, and in OFFBOARD at over 3 m/s",
 		"the simulated aircraft overshoots to 106.7 m", (*check).height},
 	{"speed", "true speed, in OFFBOARD for 3 s", "the lesser limit of configuration and autopilot, a tenth and 1 m/s", contract + "V_max",
 		(*check).speed},
 	{"hold", "true speed, 10 s after a hold", "0.75 m/s", contract + "hold", (*check).still},
-	{"hold drifts", "true position, from 10 s after a hold on", "1.5 m from where it was then", contract + "hold", (*check).drift},
+	{"hold drifts", "true position in a hold", "7.5 m from where it came to rest, 1.5 m from where it was 10 s after the hold",
+		contract + "hold", (*check).drift},
 	{"moves on", "true motion of the fleet after a resume", "4 m in 12 s", contract + "resume", (*check).movesOn},
 	{"stop", "true mode", "neither OFFBOARD nor a take-off 6 s after a stop", contract + "stop", (*check).stop},
 	{"return", "true touchdown", "the way at v*, the descent at the autopilot's rates, what others with near homes take, 20 s and a third",
@@ -167,12 +169,21 @@ func (c *check) fence() {
 }
 
 func (c *check) height() {
+	const lowM, brakesS, climbsMPS, nearM = 25, 5, 3, 40
 	h := c.Physics.AltitudeM
 	for _, a := range c.aircraft {
 		bandM := 8 + a.GustMPS2 + a.DriftM // with a second squared of gusts
 		c.always(a, a.led.and(a.inAir), 0, func(s *state) (float64, float64) { return s.PositionM[2] - h, bandM },
 			func(s *state, value, bound float64) string {
 				return fmt.Sprintf("aircraft %d is %.1f m above H in %s", a.number, value, s.Mode)
+			})
+		if s := a.at(c.epochS); a.offboard.and(a.led).contains(c.epochS) {
+			c.atMost(c.epochS, h-s.PositionM[2], lowM+a.DriftM, "aircraft %d is at %.1f m as the slots begin", a.number, s.PositionM[2])
+		}
+		low := a.in(func(s *state) bool { return s.PositionM[2] < h-lowM-a.DriftM }).and(a.offboard).and(a.led).from(brakesS)
+		c.always(a, low.without(c.near(a, nearM)), 0, func(s *state) (float64, float64) { return s.speedMPS(), climbsMPS + a.GustMPS2 },
+			func(s *state, value, bound float64) string {
+				return fmt.Sprintf("aircraft %d flies at %.1f m/s at a height of %.0f m", a.number, value, s.PositionM[2])
 			})
 		var level []span
 		for _, x := range a.offboard.and(a.led) {
@@ -242,9 +253,12 @@ func (f *flight) near(a *aircraft, withinM float64) spans {
 const stopS = 10
 
 // heldStill is when an aircraft is to stand still: a hold is in force, and nothing keeps its leader from it.
-func (c *check) heldStill(a *aircraft) spans {
+func (c *check) heldStill(a *aircraft) spans { return c.heldFrom(a, stopS) }
+
+// heldFrom is that from so long after the hold, or its flight by setpoints, began.
+func (c *check) heldFrom(a *aircraft, afterS float64) spans {
 	const nearM = 40
-	in := a.offboard.and(a.led).from(stopS).and(c.crewHolds().from(stopS))
+	in := a.offboard.and(a.led).from(afterS).and(c.crewHolds().from(afterS))
 	if when := c.near(a, nearM).and(in); len(when) > 0 {
 		c.finding.Assumed["another is near"] += when.lengthS()
 		in = in.without(when.wider(0, stopS))
@@ -303,8 +317,23 @@ func (c *check) still() {
 }
 
 func (c *check) drift() {
-	const mostM, gustS2 = 1.5, 3.0
+	const mostM, gustS2, restsMPS, backM = 1.5, 3.0, 0.75, 7.5
 	for _, a := range c.aircraft {
+		var rested []span // one that comes to rest beyond its place stays there
+		for _, x := range c.heldFrom(a, 0) {
+			if k := slices.IndexFunc(a.states, func(s state) bool { return s.timeS > x.fromS+1 && s.speedMPS() < restsMPS }); k >= 0 {
+				rested = append(rested, span{a.states[k].timeS, x.toS})
+			}
+		}
+		for _, x := range newSpans(rested...) {
+			from := a.at(x.fromS).PositionM
+			c.always(a, spans{x}, 0, func(s *state) (float64, float64) {
+				return horizontalM(sub(s.PositionM, from)), backM + gustS2*a.GustMPS2
+			},
+				func(s *state, value, _ float64) string {
+					return fmt.Sprintf("aircraft %d is %.1f m from where it came to rest at %.1f s", a.number, value, x.fromS)
+				})
+		}
 		for _, x := range c.heldStill(a) {
 			from := a.at(x.fromS).PositionM
 			c.always(a, spans{x}, 0, func(s *state) (float64, float64) {
@@ -403,6 +432,7 @@ func (a *aircraft) touchdownAfter(timeS float64) float64 {
 // are down, and until those are out of its way.
 func (c *check) comesHome() {
 	const turnS, nearHomesM, more, settleS = 20, 40, 1.33, 10
+	const asksS, passesM = 30, 40 // for a mode that is refused; of height
 	for _, a := range c.aircraft {
 		fromS := math.Inf(1)
 		if !math.IsNaN(c.epochS) && c.epochS+float64(c.Slots) < c.endS {
@@ -419,10 +449,6 @@ func (c *check) comesHome() {
 			continue
 		}
 		down := a.touchdownAfter(fromS)
-		watch := spans{{fromS, min(down, c.endS)}}
-		if watch.without(a.led).lengthS() > 0 || c.stopsAfter(fromS) { // its pilot's, or stopped meanwhile
-			continue
-		}
 		best := c.Physics.Propulsion.BestSpeedMPS(a.speedMPS)
 		ownS := horizontalM(sub(home, s.PositionM))/best + a.descentS(s.PositionM[2])
 		waitS := 0.0
@@ -433,16 +459,25 @@ func (c *check) comesHome() {
 			}
 			waitS += settleS
 			if horizontalM(sub(other, home)) < nearHomesM+max(a.stopsInM, o.stopsInM) {
-				waitS += o.descentS(s.PositionM[2])
+				if waitS += o.descentS(s.PositionM[2]); (spans{{fromS, fromS + turnS}}).without(o.led).lengthS() == 0 {
+					waitS -= o.descentS(s.PositionM[2] - passesM) // it comes down once the other is so much lower
+				}
 			}
 		}
 		bound := more*ownS + waitS + turnS
+		if c.excuses("mode refused", a.number, fromS+turnS) {
+			bound += 2*asksS + turnS
+		}
+		watch := spans{{fromS, min(down, c.endS)}}
 		for _, name := range []string{"link cut", "leader away", "disk stands", "lost heartbeats", "station silent", "late datagrams"} {
 			lost := c.assumed(name, a.number).and(watch).lengthS()
 			if lost > 0 {
 				c.finding.Assumed[name] += lost
 				bound += lost
 			}
+		}
+		if (spans{{fromS, min(down, fromS+bound, c.endS)}}).without(a.led).lengthS() > 0 || c.stopsAfter(fromS) { // its pilot's, or stopped
+			continue
 		}
 		c.within(fromS, down, bound, "aircraft %d took %.0f s to its touchdown, of %.0f for %.0f m", a.number, down-fromS, bound,
 			horizontalM(sub(home, s.PositionM)))
@@ -476,18 +511,23 @@ func (c *check) pack() {
 }
 
 func (c *check) failsafe() {
+	const startsS = 2
+	loads := c.fault(0, record.LeaderLoads).from(startsS)
 	for _, a := range c.aircraft {
 		for k := 1; k < len(a.states); k++ {
 			s, before := &a.states[k], &a.states[k-1]
 			if before.Mode == offboard && a.isLed(before.timeS) {
 				c.finding.Active += s.timeS - before.timeS
 			}
-			lost := before.Mode == offboard && s.Mode == hold && s.Failsafe
-			if a.isCopter() {
+			lost, excuses := before.Mode == offboard && s.Mode == hold && s.Failsafe, []string{"link cut", "leader away", "lost heartbeats",
+				"late datagrams", "disk stands", "station silent"}
+			if a.isCopter() { // it has HEARTBEATs as soon as its leader is started, and whatever that receives
 				lost = s.Failsafe && !before.Failsafe && !s.LowPack
+				excuses = slices.DeleteFunc(excuses, func(name string) bool {
+					return name == "lost heartbeats" || name == "leader away" && loads.contains(s.timeS)
+				})
 			}
-			if !lost || !a.isLed(before.timeS) || c.excusesAny(a.number, s.timeS, "link cut", "leader away", "lost heartbeats",
-				"late datagrams", "disk stands", "station silent") {
+			if !lost || !a.isLed(before.timeS) || c.excusesAny(a.number, s.timeS, excuses...) {
 				continue
 			}
 			c.breakAt(s.timeS, "aircraft %d leaves %s by its failsafe for %s", a.number, before.Mode, s.Mode)
@@ -635,7 +675,7 @@ func (c *check) home() {
 	for _, a := range c.aircraft {
 		for _, l := range a.landings() {
 			home, ok := a.homeAt(l.before.timeS)
-			if !l.led || !ok || l.before.Failsafe || c.isTaken(a, home, l.at.timeS) {
+			if !l.led || !ok || l.before.Failsafe || c.isTaken(a, home, l.at.timeS) || c.excuses("mode refused", a.number, l.before.timeS) {
 				continue
 			}
 			d := horizontalM(sub(l.at.PositionM, home))
@@ -657,7 +697,11 @@ func (c *check) isTaken(a *aircraft, place point, timeS float64) bool {
 		}
 		there := 0
 		for _, s := range o.states {
-			if s.timeS > timeS-2*overS && s.timeS < timeS && horizontalM(sub(s.PositionM, place)) < c.Physics.SeparationM {
+			nearM := c.Physics.SeparationM
+			if !o.isLed(s.timeS) { // it gives way to nobody
+				nearM += max(nearM/2, a.stopsInM)
+			}
+			if s.timeS > timeS-2*overS && s.timeS < timeS && s.PositionM[2] > upM && horizontalM(sub(s.PositionM, place)) < nearM {
 				there++
 			}
 		}

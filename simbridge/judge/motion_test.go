@@ -215,6 +215,42 @@ func TestMotionRules(t *testing.T) {
 	}
 }
 
+// One that comes to rest in a hold stays there, one that is low climbs before it flies anywhere and before the slots begin, an
+// ArduCopter has HEARTBEATs while its leader reads the checkpoint, and what a pilot does once it is late excuses no way home.
+func TestMoreOfMotion(t *testing.T) {
+	for name, x := range map[string]struct {
+		rule   string
+		change func(*flight)
+	}{
+		"flown back": {"hold drifts", func(f *flight) {
+			f.from(1, 0, wholeS, func(s *state) { s.LeftJ += 20e3 })
+			f.from(1, holdsS, holdsS+3, func(s *state) { s.PositionM[1] += 15 })
+		}},
+		"low and fast": {"height", func(f *flight) { f.from(2, 60, 70, func(s *state) { s.PositionM[2] = 60 }) }},
+		"slots begin":  {"height", func(f *flight) { f.from(2, slotsBeginS, slotsBeginS+2, func(s *state) { s.PositionM[2] = 60 }) }},
+		"reads long": {"failsafe", func(f *flight) {
+			f.aircraft[0].Autopilot = "ardupilot"
+			f.simulate(record.LeaderDown, 0, 60, 80)
+			f.simulate(record.LeaderLoads, 0, 62, 80)
+			f.from(1, 70, wholeS, func(s *state) { s.Mode, s.Failsafe = rtl, true })
+		}},
+		"a pilot ends it": {"return", func(f *flight) {
+			f.from(1, returnsS, wholeS, func(s *state) { *s = state{timeS: s.timeS, State: wholeState(f.aircraft[0], 80)} })
+			for k := range 4000 {
+				f.aircraft[0].states = append(f.aircraft[0].states, state{timeS: wholeS + float64(k)/10, State: wholeState(f.aircraft[0], 80)})
+			}
+			f.simulate(record.PilotActs, 1, 600, 601)
+			f.endS = 620
+		}},
+	} {
+		f := wholeFlight()
+		x.change(f)
+		if got := judgedWhole(f)[x.rule]; got.Broken == 0 {
+			t.Errorf("%s: %s is kept: %+v", name, x.rule, got)
+		}
+	}
+}
+
 // What an assumption suspends is counted, and it suspends nothing else.
 func TestAssumptions(t *testing.T) {
 	f := wholeFlight()

@@ -14,7 +14,7 @@ func TestNextRules(t *testing.T) {
 		f.next.Flight = f.Flight
 		for _, a := range f.aircraft {
 			f.next.aircraft = append(f.next.aircraft, &aircraft{Aircraft: a.Aircraft, airframe: a.airframe, number: a.number,
-				states: []state{{200, record.State{OnGround: true, PackJ: packJ, LeftJ: leftJ, SpentJ: packJ - leftJ}}}})
+				states: []state{{200, record.State{OnGround: true, PackJ: packJ, LeftJ: leftJ, SpentJ: packJ - leftJ}, 0}}})
 		}
 		packs := telemetry.Budget{ID: "packs", Packs: []telemetry.Pack{{Aircraft: 1, Reserve: new(0.2)}, {Aircraft: 2, Reserve: new(0.2)}}}
 		f.next.give(201, true, order{kind: telemetry.KindBudget, budget: packs})

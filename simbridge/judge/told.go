@@ -39,7 +39,7 @@ var toldRules = []Rule{
 func (c *check) toldLanded() {
 	const latelyS, unknownS, lowM = 3, 6, 10
 	c.toldOfAll(func(s *status, t *telemetry.StatusAircraft, a *aircraft) {
-		if t.Landed == nil {
+		if t.Landed == nil || c.excuses("wrong land detector", a.number, s.timeS) {
 			return
 		}
 		if x, cut := c.fault(a.number, "link_loss").at(s.timeS); cut {

@@ -327,6 +327,7 @@ func (c *check) toldMode() {
 }
 
 func (c *check) toldState() {
+	const endsS, climbsS = 45, 90 // also of one whose motors turn on
 	stopped, returns := math.Inf(1), false
 	for _, o := range c.missionOrders(telemetry.ActionStop, telemetry.ActionReturn) {
 		if o.mission.Action == telemetry.ActionStop {
@@ -337,6 +338,29 @@ func (c *check) toldState() {
 	}
 	for k, s := range c.statuses {
 		switch s.State {
+		case telemetry.StateClimbing:
+			upS := 0.0 // somebody's motors turned, or was ordered to take off
+			for _, a := range c.aircraft {
+				upS = max(upS, a.in(func(s *state) bool { return s.Armed }).lastBefore(s.timeS))
+			}
+			for _, o := range c.missionOrders(telemetry.ActionStart, telemetry.ActionLaunch, telemetry.ActionResume) {
+				if o.deliveredS < s.timeS {
+					upS = max(upS, o.deliveredS)
+				}
+			}
+			c.atMost(s.timeS, s.timeS-upS, climbsS, "the mission is climbing, and nobody took off for %.0f s", s.timeS-upS)
+		case telemetry.StateReturning:
+			downS := 0.0 // all are on the ground since
+			for _, a := range c.aircraft {
+				if x, ok := a.aground.at(s.timeS); ok {
+					downS = max(downS, x.fromS)
+				} else {
+					downS = math.Inf(1)
+				}
+			}
+			if downS > c.epochS && !c.excuses("leader away", 0, s.timeS) {
+				c.atMost(s.timeS, s.timeS-downS, endsS, "the mission is returning, and all are on the ground for %.0f s", s.timeS-downS)
+			}
 		case telemetry.StateStopped:
 			c.holds(s.timeS, s.timeS >= stopped, "the mission is stopped, and nobody asked for that")
 		case telemetry.StateIdle, telemetry.StateDone:

@@ -248,6 +248,13 @@ func TestWireRules(t *testing.T) {
 		{"told charge", "a full pack", nil, func(f *flight) { *f.statuses[29].Aircraft[0].Battery = 1 }},
 		{"told mode", "a hold", nil, func(f *flight) { told(f).Role = "hold" }},
 		{"told state", "idle in the air", nil, func(f *flight) { state(f, 110, 112, telemetry.StateIdle) }},
+		{"told state", "climbing with nobody", func(f *flight) { state(f, 110, 112, telemetry.StateClimbing) }, func(f *flight) {
+			f.aircraft[0].states, f.aircraft[1].states = f.aircraft[0].states[:1], f.aircraft[1].states[:1]
+			for _, o := range f.orders {
+				o.deliveredS = 0
+			}
+			state(f, 130, 140, telemetry.StateClimbing)
+		}},
 		{"told state", "stopped by nobody", nil, func(f *flight) { state(f, 110, 112, telemetry.StateStopped) }},
 		{"told state", "done before all have landed", func(f *flight) {
 			f.give(115, true, mission(telemetry.ActionReturn))

@@ -30,6 +30,7 @@ type Board struct {
 	Network   *simnet.Network
 	Name      string           // of its programs on the network
 	DecisionS float64          // how long a decision takes beside what is computed
+	LoadS     float64          // and reading the checkpoint, of a program that is started next
 	Wall      func() time.Time // nil: time.Now
 
 	mutex sync.Mutex
@@ -80,6 +81,16 @@ func Start(configPath string, b *Board, logPath string) (*Leader, error) {
 	if b.DecisionS > 0 {
 		h.Policy = func(s leader.Scheduler) leader.Scheduler {
 			return slowed{s, l.program, time.Duration(b.DecisionS * float64(time.Second))}
+		}
+	}
+	if loadS := b.LoadS; loadS > 0 {
+		h.Load = func() error {
+			select {
+			case <-l.program.After(time.Duration(loadS * float64(time.Second))):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}
 	}
 	go func() {

@@ -114,6 +114,7 @@ type State struct {
 	Landed      bool       `json:"landed,omitempty"`   // its land detector has noticed that
 	Failsafe    bool       `json:"failsafe,omitempty"` // the mode is a failsafe's
 	LowPack     bool       `json:"low_pack,omitempty"` // the mode is that of a failsafe for a low battery
+	Unready     bool       `json:"unready,omitempty"`  // its checks fail, so that it does not arm
 	SpentJ      float64    `json:"spent_j"`
 	LeftJ       float64    `json:"left_j"`
 	PackJ       float64    `json:"pack_j"` // that the pack holds when full

@@ -15,11 +15,13 @@ import (
 // Kinds of faults that are no more than a moment, or that several faults have in common. Every other kind
 // is a fault of simbridge/chaos, by its name.
 const (
-	LeaderDown = "leader_down" // it is killed or stopped; it ends as it is started or continued
-	BrokerDown = "broker_down"
-	CrewSilent = "crew_silent" // no station of the crew can reach the broker
-	PilotActs  = "pilot_acts"  // an act of a pilot's, which has no end of its own
-	StaysDown  = "stays_down"  // the autopilot does not arm; it ends as it would
+	LeaderDown  = "leader_down"  // it is killed or stopped; it ends as it is started or continued
+	LeaderLoads = "leader_loads" // it was started, and reads its checkpoint: of [LeaderDown] the end is that
+	BrokerDown  = "broker_down"
+	CrewSilent  = "crew_silent"  // no station of the crew can reach the broker
+	PilotActs   = "pilot_acts"   // an act of a pilot's, which has no end of its own
+	RefusesMode = "refuses_mode" // the autopilot refuses to follow setpoints
+	StaysDown   = "stays_down"   // the autopilot does not arm; it ends as it would
 	// WrongSample is a sample that is wrong, with its kind (autopilot.WrongSample); what is known of the aircraft
 	// may be a second older for it.
 	WrongSample = "wrong_sample"
@@ -46,8 +48,8 @@ func numbers(l geo.Local) [3]Number {
 // StateOf is the state of a simulated aircraft.
 func StateOf(s *autopilot.State) State {
 	return State{PositionM: Vector(s.Position), VelocityMPS: Vector(s.Velocity), Mode: s.Mode.String(), Armed: s.Armed,
-		OnGround: s.OnGround,
-		Landed:   s.Landed, Failsafe: s.Failsafe, LowPack: s.LowPack, SpentJ: s.Spent.J(), LeftJ: s.LeftJ, PackJ: s.PackJ}
+		OnGround: s.OnGround, Landed: s.Landed, Failsafe: s.Failsafe, LowPack: s.LowPack, Unready: s.Unready, SpentJ: s.Spent.J(),
+		LeftJ: s.LeftJ, PackJ: s.PackJ}
 }
 
 // GotOf is what a simulated aircraft received.
