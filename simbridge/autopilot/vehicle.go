@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/geo"
@@ -104,6 +105,9 @@ type vehicle struct {
 	wrong                   WrongSample                  // to be sent; empty: none
 	wrongUntilUS            int64                        // it is wrong until then, and once at least
 	wrongSent               int                          // samples that were wrong
+	positionFromUS          int64                        // until then it sends no position
+	plane                   bool                         // it says that it is one
+	answers                 []message.Message            // to another station, not sent yet
 }
 
 func newVehicle(conf Config) *vehicle {

@@ -117,6 +117,10 @@ type plan struct {
 	Next         *nextMission            // what follows on the ground; nil: nothing
 	NoCharge     bool                    // the battery monitors measure no charge
 	MonitorS     float64                 // their battery monitors measure so seldom; 0: as often as they are asked
+
+	EmptyBattery    bool       // each autopilot also tells of one that nothing is measured of
+	RetainedReports bool       // the broker is asked to retain each user's report
+	GroundWork      groundWork // before a launch again; empty: none
 }
 
 // ending is how a mission ends.
@@ -265,6 +269,7 @@ func drawPlan(c *Config, k int) plan {
 	p.drawKind(c, k)
 	p.drawBoard(c, k)
 	p.drawNext(c, k)
+	p.drawAdded(c, k)
 	return p
 }
 
@@ -321,7 +326,11 @@ func (p *plan) addPilotInStall(first coverageCell) {
 	}
 	stall := &p.Faults[0]
 	stall.DurationSlots = max(stall.DurationSlots, 4)
-	p.Faults = append(p.Faults, fault{coverageCell: coverageCell{PilotPosition, first.State}, StartSlot: stall.StartSlot + 1,
+	after := 1
+	if stall.Severe { // of a long one nothing is read that shows it
+		stall.DurationSlots, after = 8, 6
+	}
+	p.Faults = append(p.Faults, fault{coverageCell: coverageCell{PilotPosition, first.State}, StartSlot: stall.StartSlot + after,
 		DurationSlots: 6, Aircraft: stall.Aircraft})
 }
 
@@ -638,6 +647,7 @@ func (p *plan) situation() (names []string) {
 		{"next", p.Next != nil}, {"no_charge", p.NoCharge},
 		{"lost", slices.ContainsFunc(p.Faults, fault.losesAircraft)}, {"field", p.Site != nil}, {"many_slots", p.Slots > 150},
 		{"packed_frames", p.Framing == autopilot.PackedFrames}, {"cut_frames", p.Framing == autopilot.CutFrames},
+		{"retained_reports", p.RetainedReports}, {"empty_battery", p.EmptyBattery}, {string(p.GroundWork), p.GroundWork != ""},
 		{"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
 	} {
 		if s.on {

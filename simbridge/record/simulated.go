@@ -19,7 +19,9 @@ const (
 	BrokerDown = "broker_down"
 	CrewSilent = "crew_silent" // no station of the crew can reach the broker
 	PilotActs  = "pilot_acts"  // an act of a pilot's, which has no end of its own
-	StaysDown  = "stays_down"  // the autopilot does not arm; it ends as it would
+	// ParameterChanged is a failsafe's parameter that was changed in flight, by its name, until it is as it was.
+	ParameterChanged = "parameter_changed"
+	StaysDown        = "stays_down" // the autopilot does not arm; it ends as it would
 	// WrongSample is a sample that is wrong, with its kind (autopilot.WrongSample); what is known of the aircraft
 	// may be a second older for it.
 	WrongSample = "wrong_sample"
