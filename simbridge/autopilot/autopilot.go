@@ -61,7 +61,9 @@ type Config struct {
 	BootedS     float64    // mission seconds for which an ArduCopter was switched on before: its checks pass late
 	CapacityJ   float64
 	Battery     battery.Fields
-	Parameters  map[string]float64 // beside the defaults; PX4's names stand for an ArduCopter's counterparts too
+	// EmptyBattery: it also tells of a second battery, of which nothing is measured.
+	EmptyBattery bool
+	Parameters   map[string]float64 // beside the defaults; PX4's names stand for an ArduCopter's counterparts too
 	// PowerW is the flight power in a slot of the mission, -1 before it, at a horizontal
 	// velocity over the ground; wind is for it to know.
 	PowerW func(slot int, velocityMPS geo.Local) float64

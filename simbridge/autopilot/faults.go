@@ -41,6 +41,15 @@ func (a *Autopilot) Reboot(inAir bool) {
 	a.withVehicle(func(v *vehicle) { v.reboot(inAir) })
 }
 
+// RebootQuickly is Reboot in the air by a watchdog, in less than a second: the first HEARTBEAT comes sooner than a position.
+func (a *Autopilot) RebootQuickly() {
+	const silentUS, noPositionUS = 800_000, 1_800_000
+	a.withVehicle(func(v *vehicle) {
+		v.reboot(true)
+		v.linksCutUntilUS, v.positionFromUS = v.timeUS+silentUS, v.timeUS+noPositionUS
+	})
+}
+
 func (v *vehicle) reboot(inAir bool) {
 	v.bootUS = v.timeUS
 	v.setpoint, v.setpointUS, v.takeoffUpM = Setpoint{}, 0, math.NaN()
@@ -73,11 +82,27 @@ func (a *Autopilot) FlyByRC(velocity geo.Local) {
 	a.withVehicle(func(v *vehicle) { v.pilotVelocity = velocity })
 }
 
-// SetParameter changes a parameter, as a ground station does, and reports whether there
+// SetParameter changes a parameter, as a ground station does, whose answer all hear, and reports whether there
 // is one of that name that may have the value.
 func (a *Autopilot) SetParameter(name string, x float64) (ok bool) {
-	a.withVehicle(func(v *vehicle) { ok = v.params.set(name, x) })
+	a.withVehicle(func(v *vehicle) {
+		if ok = v.params.set(name, x); ok {
+			v.answers = append(v.answers, v.namedParameter(v.params.index(name))...)
+		}
+	})
 	return ok
+}
+
+// SayPlane has the vehicle say that it is a plane, as one with another airframe chosen, or that it is a copter again.
+func (a *Autopilot) SayPlane(plane bool) { a.withVehicle(func(v *vehicle) { v.plane = plane }) }
+
+// Carry carries the aircraft to a place on the ground, with its motors off.
+func (a *Autopilot) Carry(to geo.Local) {
+	a.withVehicle(func(v *vehicle) {
+		if to.UpM = v.body.Position.UpM; v.groundContact && !v.armed {
+			v.body.Position, v.holdPosition = to, to
+		}
+	})
 }
 
 // DisarmByRC is the pilot's kill switch: the motors stop, in the air too.

@@ -73,8 +73,9 @@ func (a *Autopilot) impair(frame []byte) (lost bool, late time.Duration) {
 // HEARTBEAT: 10 bytes of header, of which 7 to 9 are the message, then
 // custom_mode, type, autopilot, base_mode and system_status.
 func readHeartbeat(frame []byte) (h Heartbeat, ok bool) {
-	const magic, header, baseMode, systemStatus = 0xfd, 10, 6, 7
-	if len(frame) <= header+systemStatus || frame[0] != magic || frame[7] != 0 || frame[8] != 0 || frame[9] != 0 {
+	const magic, header, autopilot, baseMode, systemStatus = 0xfd, 10, 5, 6, 7
+	if len(frame) <= header+systemStatus || frame[0] != magic || frame[7] != 0 || frame[8] != 0 || frame[9] != 0 ||
+		frame[header+autopilot] == byte(common.MAV_AUTOPILOT_INVALID) { // another's, see StationHeartbeat
 		return h, false
 	}
 	h.Mode = Mode(binary.LittleEndian.Uint32(frame[header:]))

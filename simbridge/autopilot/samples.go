@@ -20,10 +20,12 @@ const (
 	LatePosition   WrongSample = "late_position"   // a copy of a position arrives 3.5 s later
 	BootTimeZero   WrongSample = "boot_time_zero"  // one position has a time since boot of 0
 	GroundSample   WrongSample = "ground_sample"   // one EXTENDED_SYS_STATE says that it is on the ground
+	// A ground station sends a HEARTBEAT with the vehicle's ids, as some do that forward what they hear.
+	StationHeartbeat WrongSample = "station_heartbeat"
 )
 
 // WrongSamples are all of them.
-var WrongSamples = []WrongSample{NoFix, PositionGlitch, LatePosition, BootTimeZero, GroundSample}
+var WrongSamples = []WrongSample{NoFix, PositionGlitch, LatePosition, BootTimeZero, GroundSample, StationHeartbeat}
 
 // wrongForUS is how long a sample that is wrong for a while is; the others are wrong once.
 var wrongForUS = map[WrongSample]int64{NoFix: 1_000_000, PositionGlitch: 500_000}
@@ -61,6 +63,25 @@ func (v *vehicle) distort(m message.Message) message.Message {
 	v.wrongSent++
 	if v.timeUS >= v.wrongUntilUS {
 		v.wrong = ""
+	}
+	return m
+}
+
+// extraSample is a message that is no sample of the vehicle's and is due beside its own.
+func (v *vehicle) extraSample() message.Message {
+	if v.wrong != StationHeartbeat {
+		return nil
+	}
+	v.wrong, v.wrongSent = "", v.wrongSent+1
+	return &common.MessageHeartbeat{Type: common.MAV_TYPE_GCS, Autopilot: common.MAV_AUTOPILOT_INVALID, MavlinkVersion: 3}
+}
+
+// emptyBattery is what an autopilot tells of a monitor that is configured and measures nothing.
+func emptyBattery() message.Message {
+	m := &common.MessageBatteryStatus{Id: 1, CurrentBattery: -1, CurrentConsumed: -1, EnergyConsumed: -1, BatteryRemaining: -1,
+		Temperature: math.MaxInt16}
+	for i := range m.Voltages {
+		m.Voltages[i] = math.MaxUint16
 	}
 	return m
 }

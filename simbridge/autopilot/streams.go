@@ -96,17 +96,23 @@ func (v *vehicle) dueMessages() (out []message.Message) {
 		if s.nextUS += s.intervalUS; s.nextUS <= v.timeUS { // fell behind
 			s.nextUS = v.timeUS + s.intervalUS
 		}
-		if s.id == heartbeatID && v.timeUS < v.heartbeatsPausedUntilUS {
+		if s.id == heartbeatID && v.timeUS < v.heartbeatsPausedUntilUS || s.id == globalPositionID && v.timeUS < v.positionFromUS {
 			continue
 		}
 		out = append(out, v.distort(s.build(v)))
 		if second := v.battery.SecondPackStatus(v.timeUS); s.id == batteryID && second != nil {
 			out = append(out, second)
+		} else if s.id == batteryID && v.conf.EmptyBattery {
+			out = append(out, emptyBattery())
 		}
+	}
+	if m := v.extraSample(); m != nil {
+		out = append(out, m)
 	}
 	for _, m := range v.statusTexts {
 		out = append(out, &m)
 	}
+	out, v.answers = append(out, v.answers...), nil
 	v.statusTexts = v.statusTexts[:0]
 	return out
 }
@@ -143,6 +149,9 @@ func heartbeat(v *vehicle) message.Message {
 		m.Autopilot, m.CustomMode = common.MAV_AUTOPILOT_ARDUPILOTMEGA, copterModes[v.mode].custom
 	}
 	m.Type = cmp.Or(v.odd.Type, m.Type)
+	if v.plane {
+		m.Type = common.MAV_TYPE_FIXED_WING
+	}
 	switch v.mode {
 	case ModeOffboard:
 	case ModePosition:

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/geo"
@@ -107,7 +108,10 @@ type vehicle struct {
 	wrongUntilUS            int64                        // it is wrong until then, and once at least
 	wrongSent               int                          // samples that were wrong
 	odd                     Oddities
-	guided                  *geo.Local // at which another station flies it; nil: none does
+	guided                  *geo.Local        // at which another station flies it; nil: none does
+	positionFromUS          int64             // until then it sends no position
+	plane                   bool              // it says that it is one
+	answers                 []message.Message // to another station, not sent yet
 }
 
 func newVehicle(conf Config) *vehicle {

@@ -258,6 +258,13 @@ func (c *crew) newRequest(r *rand.Rand, kind string, aircraft ...int) *request {
 	return req
 }
 
+// newMission is the command that begins another mission.
+func (c *crew) newMission(r *rand.Rand, id string) *request {
+	req := c.newRequest(r, telemetry.ActionNew)
+	req.payload, _ = telemetry.Encode(telemetry.Mission{ID: req.id, Action: telemetry.ActionNew, Mission: id})
+	return req
+}
+
 // send sends a command once; resendUnanswered sends it again if no answer is possible.
 func (c *crew) send(req *request) {
 	c.Lock()

@@ -39,6 +39,7 @@ var aircraftFaults = []FaultKind{
 	HeartbeatSilence,
 	OutOfOrder, PilotDisarm, PilotPosition, PilotHold, PilotReturn, ArmingDenied, ArmingRefused, LowBattery, KillInGap, StationSilence,
 	StaysArmed, TellsLanded, StationFlies, ForeignVehicle,
+	OtherVehicle, ParameterChange, PilotLands,
 }
 
 // lostS is how long nothing is received from an aircraft before it is lost.
@@ -142,8 +143,11 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 	case ArmingRefused:
 		return m.injectArmingRefused(ctx, f)
 	case ProcessKill:
-		if f.Severe && slices.Contains([]State{Flying, Holding, Returning}, f.State) {
-			return true, m.restartLeader(ctx, slots, func() error { return m.startElsewhere(ctx, f.DurationSlots) })
+		switch {
+		case f.Severe && slices.Contains([]State{Flying, Holding, Returning}, f.State):
+			return true, m.restartLeader(ctx, slots, func() error { return m.startElsewhere(ctx, f.DurationSlots%3) })
+		case f.Severe && slices.Contains([]State{Landing, Stopped}, f.State) && !m.plan.Crowd:
+			return true, m.restartLeader(ctx, min(slots, 2), m.configureAnother)
 		}
 		return true, m.restartLeader(ctx, slots, nil)
 	case PowerCut:
@@ -207,7 +211,7 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 			}
 		}, func(h autopilot.Heartbeat) bool { return h.Mode == mode && !h.Failsafe }), nil
 	}
-	return false, fmt.Errorf("unknown fault %s", f.Kind)
+	return m.injectAdded(ctx, f)
 }
 
 func (m *mission) reportsLost() (lost int) {
@@ -265,7 +269,9 @@ func (m *mission) checkSecondBatteryRefused(ctx context.Context, i int) error {
 	m.autopilots[i].ChangeBattery(func(b *battery.Battery) { b.SetSecondPack(true, 0.3) })
 	err := m.requireRefusal(ctx, "a second battery, which it does not count", "batter")
 	m.autopilots[i].ChangeBattery(func(b *battery.Battery) { b.SetSecondPack(false, 0) })
-	m.autopilots[i].Reboot(false)
+	if m.plan.DenseStart { // else it is no longer sent
+		m.autopilots[i].Reboot(false)
+	}
 	m.sleepSlots(ctx, bootS+2)
 	return err
 }
@@ -395,25 +401,33 @@ func (m *mission) flapBroker(ctx context.Context, address string) error {
 // setpoints may go on.
 func (m *mission) injectDiskStall(ctx context.Context) (met bool, err error) {
 	const beganBeforeS, perSlot = 0.3, 4 // a write that began before is finished then; commands a slot
-	answers := make(chan struct{})
-	m.board.SetDisk(onboard.Disk{HangUntil: answers})
+	release := m.hangDisk()
 	times := m.vehicleTimesS()
 	m.sleepSlots(ctx, beganBeforeS)
-	m.crew.diskStalled.Store(true)
 	random := rand.New(rand.NewPCG(m.plan.Seed, 2))
 	for range 2 * perSlot { // one of them comes while a settlement is being written
 		m.crew.send(m.crew.newRequest(random, "budget"))
 		m.sleepSlots(ctx, 1.0/perSlot)
 	}
 	m.sleepSlots(ctx, diskStallS-2-beganBeforeS)
-	m.crew.diskStalled.Store(false)
 	for i, s := range times {
 		met = met || m.watch.of(i).setpointS > s
 	}
-	m.board.SetDisk(m.disk())
-	close(answers)
+	release()
 	m.noteLeaderReturned()
 	return met, nil
+}
+
+// hangDisk has the leader's disk finish no write until release is called. No answer is expected meanwhile.
+func (m *mission) hangDisk() (release func()) {
+	answers := make(chan struct{})
+	m.board.SetDisk(onboard.Disk{HangUntil: answers})
+	m.crew.diskStalled.Store(true)
+	return func() {
+		m.crew.diskStalled.Store(false)
+		m.board.SetDisk(m.disk())
+		close(answers)
+	}
 }
 
 // injectDiskRefusal has no write of the leader's succeed for a while. Nothing that it could
@@ -562,14 +576,23 @@ func (m *mission) restartAfter(ctx context.Context, slots float64, act, lose fun
 	return err
 }
 
+// configureAnother has the leader configured with another mission, which must not begin while an aircraft is high in the air.
+func (m *mission) configureAnother() (err error) {
+	const highM = 60
+	if slices.ContainsFunc(m.autopilots, func(a *autopilot.Autopilot) bool { return a.State().Position.UpM > highM }) {
+		m.leaderConfigPath, err = m.writeLeaderConfig("leader", m.links, func(values map[string]any) { values["mission"] = "m2" })
+	}
+	return err
+}
+
 // startElsewhere starts the leader by a configuration of another place, speed or fleet. It
 // must not continue the mission.
 func (m *mission) startElsewhere(ctx context.Context, which int) error {
-	const withinS = 20
+	const withinS = 5
 	what := ""
 	path, err := m.writeLeaderConfig("elsewhere", m.links, func(values map[string]any) {
 		values["state_dir"] = filepath.Join(m.folder, "leader")
-		switch which % 3 {
+		switch which {
 		case 0:
 			what = "another origin"
 			values["origin"].(map[string]any)["latitude_deg"] = origin.LatDeg + 0.001

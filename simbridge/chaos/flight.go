@@ -220,7 +220,7 @@ func (m *mission) leaveStopped(ctx context.Context) error {
 		return mode == autopilot.ModeLand || mode == autopilot.ModeReturn && m.plan.isCopter(i) || m.watch.isPiloted(i)
 	}
 	var refusedAt time.Time // first
-	for ; m.plan.ReturnAfterStop && len(slices.DeleteFunc(m.airborne(), lands)) > 0; m.sleepSlots(ctx, 1) {
+	for ; m.plan.ReturnAfterStop && m.isIn(Stopped) && len(slices.DeleteFunc(m.airborne(), lands)) > 0; m.sleepSlots(ctx, 1) {
 		a := m.newMissionRequest(telemetry.ActionReturn)
 		var inHold []int // which the order puts under the leader's command again
 		for _, i := range m.airborne() {
@@ -322,7 +322,9 @@ func (m *mission) recoverAircraft() {
 		m.resumedGrounded = true
 		m.crew.send(m.crew.newRequest(m.random, telemetry.ActionResume, ground...)) // returns none to the leader
 	} else if len(ground) > 0 && !m.plan.Nobody && (m.plan.RelaunchesGrounded || len(ground) == len(m.autopilots)) { // some must fly
-		m.crew.send(m.newMissionRequest(telemetry.ActionLaunch, ground...))
+		if ground = m.prepareGround(ground); len(ground) > 0 {
+			m.crew.send(m.newMissionRequest(telemetry.ActionLaunch, ground...))
+		}
 	}
 	if len(air) > 0 {
 		m.crew.send(m.newMissionRequest(telemetry.ActionResume, air...))

@@ -85,6 +85,7 @@ type mission struct {
 
 	began           time.Time
 	lastRecoverAt   float64   // by elapsedSlots
+	groundUntil     float64   // likewise: the crew works on an aircraft on the ground
 	resumedGrounded bool      // the crew has sent a resume for aircraft on the ground
 	heldSince       time.Time // an aircraft is in Hold without the leader's command
 }
@@ -307,7 +308,7 @@ func (m *mission) startAutopilots() (links []string, err error) {
 		a := &autopilot.Autopilot{Config: autopilot.Config{
 			Open: m.socketsOf(autopilotProgram(i)), SystemID: uint8(i + 1), Copter: m.plan.isCopter(i), Listen: "127.0.0.1:0",
 			Partner: partner, Origin: origin, Start: m.standM(i), Slope: m.plan.Slope, DriftM: m.plan.DriftM,
-			Speed: m.plan.Speed, CapacityJ: m.capacityJ(i), Battery: battery.AllFields,
+			Speed: m.plan.Speed, CapacityJ: m.capacityJ(i), Battery: battery.AllFields, EmptyBattery: m.plan.EmptyBattery,
 			LaterNames: m.plan.LaterNames && m.plan.isCopter(i), Parameters: m.plan.parameters(i),
 			Framing: m.plan.Framing, TwoCounters: m.plan.TwoCounters, Log: slog.New(slog.DiscardHandler),
 			Seed: m.plan.Seed,
@@ -354,7 +355,8 @@ func (m *mission) startAutopilots() (links []string, err error) {
 // newUsers are the simulated users, which meet the aircraft where they really are.
 func (m *mission) newUsers() *users.Simulator {
 	return &users.Simulator{Config: users.Config{
-		World: m.world, Seed: m.plan.Seed, ReportLoss: m.plan.ReportLossRate, Fleet: fleetName, Broker: m.brokerOf("users"),
+		World: m.world, Seed: m.plan.Seed, ReportLoss: m.plan.ReportLossRate, Retained: m.plan.RetainedReports, Fleet: fleetName,
+		Broker:            m.brokerOf("users"),
 		SharedConnection:  true,
 		ReconnectInterval: 100 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 		Position: func(i int) physics.Position {

@@ -129,13 +129,16 @@ type plan struct {
 	NoCharge     bool                    // the battery monitors measure no charge
 	MonitorS     float64                 // their battery monitors measure so seldom; 0: as often as they are asked
 
-	LowPilot   bool    // a pilot flies an aircraft down and aside
-	LoadS      float64 // a leader that is started again reads its checkpoint for so long
-	Loops      int     // and ends so often before it commands
-	LaterNames bool    // of ArduCopters' parameters
-	ApartM     float64 // of tight homes
-	Beside     bool    // one comes home by itself as another does whose home is beside its own
-	Nobody     bool    // the only aircraft never arms, and is not launched again
+	LowPilot        bool       // a pilot flies an aircraft down and aside
+	LoadS           float64    // a leader that is started again reads its checkpoint for so long
+	Loops           int        // and ends so often before it commands
+	LaterNames      bool       // of ArduCopters' parameters
+	ApartM          float64    // of tight homes
+	Beside          bool       // one comes home by itself as another does whose home is beside its own
+	Nobody          bool       // the only aircraft never arms, and is not launched again
+	EmptyBattery    bool       // each autopilot also tells of one that nothing is measured of
+	RetainedReports bool       // the broker is asked to retain each user's report
+	GroundWork      groundWork // before a launch again; empty: none
 }
 
 // ending is how a mission ends.
@@ -287,6 +290,7 @@ func drawPlan(c *Config, k int) plan {
 	p.drawOdd(c, k)
 	p.drawNext(c, k)
 	p.drawGround(c, k)
+	p.drawAdded(c, k)
 	return p
 }
 
@@ -359,7 +363,11 @@ func (p *plan) addPilotInStall(first coverageCell) {
 	}
 	stall := &p.Faults[0]
 	stall.DurationSlots = max(stall.DurationSlots, 4)
-	p.Faults = append(p.Faults, fault{coverageCell: coverageCell{PilotPosition, first.State}, StartSlot: stall.StartSlot + 1,
+	after := 1
+	if stall.Severe { // of a long one nothing is read that shows it
+		stall.DurationSlots, after = 8, 6
+	}
+	p.Faults = append(p.Faults, fault{coverageCell: coverageCell{PilotPosition, first.State}, StartSlot: stall.StartSlot + after,
 		DurationSlots: 6, Aircraft: stall.Aircraft})
 }
 
@@ -679,6 +687,7 @@ func (p *plan) situation() (names []string) {
 		{"packed_frames", p.Framing == autopilot.PackedFrames}, {"cut_frames", p.Framing == autopilot.CutFrames},
 		{"low_pilot", p.LowPilot}, {"slow_load", p.LoadS > 0}, {"crash_loop", p.Loops > 0}, {"later_names", p.LaterNames},
 		{"nobody", p.Nobody}, {"beside", p.Beside},
+		{"retained_reports", p.RetainedReports}, {"empty_battery", p.EmptyBattery}, {string(p.GroundWork), p.GroundWork != ""},
 		{"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
 	} {
 		if s.on {

@@ -25,7 +25,8 @@ func TestDraw(t *testing.T) {
 		for i, f := range p.Faults {
 			x := coverageCell{f.Kind, f.State}
 			switch {
-			case !slices.Contains(coverageCells(), x) && !x.isOfCopters(), !p.visits(f.State), f.Aircraft > 1, f.StartSlot < 0,
+			case !slices.Contains(coverageCells(), x) && !x.isOfCopters() && !x.isAdded(), !p.visits(f.State), f.Aircraft >= p.Aircraft,
+				f.StartSlot < 0,
 				f.DurationSlots < 1:
 				t.Errorf("mission %d, %v: %+v", k, p, f)
 			case f.State == Flying && f.StartSlot > p.Slots-quietSlots+2:

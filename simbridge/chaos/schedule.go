@@ -148,7 +148,8 @@ func (m *mission) isDueDuringStop(f *fault) bool {
 // needsAirborneAircraft reports whether a fault affects an aircraft and needs it in the air.
 func needsAirborneAircraft(k FaultKind) bool {
 	return slices.Contains([]FaultKind{PilotDisarm, PilotPosition, PilotHold, KillInGap, LinkLoss, Reboot, HeartbeatGap, HeartbeatLoss,
-		HeartbeatSilence, OutOfOrder, LowBattery, StationSilence, PilotReturn, ModeRefused, StaysArmed, TellsLanded, StationFlies}, k)
+		HeartbeatSilence, OutOfOrder, LowBattery, StationSilence, PilotReturn, ModeRefused, StaysArmed, TellsLanded, StationFlies,
+		ParameterChange, QuickReboot, PilotLands, NewWhileLost, ReturnAtOnce}, k)
 }
 
 // aircraftIsDue reports whether a fault can begin at an aircraft now.

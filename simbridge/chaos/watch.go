@@ -32,6 +32,7 @@ type watched struct {
 	followedS  float64   // it has followed all setpoints since; +Inf: it does not
 	streamed   bool      // a setpoint was received since the order to take off
 	shownArmed bool      // by a HEARTBEAT since then
+	shownMode  autopilot.Mode
 }
 
 // reportKey is a user and the slot of its report.
@@ -143,7 +144,7 @@ func (w *watch) handleHeartbeat(i int, h autopilot.Heartbeat) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	a := &w.aircraft[i]
-	a.shownArmed = a.shownArmed || h.Armed
+	a.shownArmed, a.shownMode = a.shownArmed || h.Armed, h.Mode
 }
 
 // outsideByM is how far a position is outside the area; below 0 inside.

@@ -18,6 +18,99 @@ var controlRules = []Rule{
 		contract + "status", (*check).toldDuty},
 	{"given back", "answers to resume, true modes", "none is refused for one that its pilot has had in the air for 5 s, nor accepted " +
 		"where none had one in the last 15 s", contract + "resume; pilots and failsafes", (*check).givenBack},
+	{"obeyed", "accepted resumes and returns, true modes and positions", "12 s until one in the air follows setpoints, climbs or " +
+		"lands; 8 s until one that is called alone is nearer to its home; none is resumed as it touches down", contract + "answers",
+		(*check).obeyed},
+	{"returns", "answers to return, true modes", "none is refused of a stopped fleet whose HEARTBEATs show it in Hold",
+		contract + "return", (*check).returns},
+}
+
+// obeyed: an accepted command is in force. A return waits for no disk, so that it counts from when it is delivered.
+func (c *check) obeyed() {
+	const withinS, soonS, touchesM = 12, 2.5, 5
+	for _, o := range c.missionOrders(telemetry.ActionResume, telemetry.ActionReturn) {
+		fromS, returns := o.answeredS, o.mission.Action == telemetry.ActionReturn
+		if returns {
+			fromS = o.deliveredS
+		}
+		for _, a := range c.aircraft {
+			s := a.at(fromS)
+			if returns && len(o.mission.Aircraft) > 0 && o.names(a.number) {
+				c.comesNearer(a, o)
+			}
+			if !o.names(a.number) || !s.Armed || s.OnGround || s.Mode == offboard || s.Mode == takeoff || returns && s.Mode != hold ||
+				c.fault(a.number, "link_loss").contains(o.deliveredS) {
+				continue
+			}
+			if s.Mode == land && !returns {
+				c.atMost(fromS, touchesM, s.PositionM[2], "aircraft %d is resumed %.1f m above the ground as it lands", a.number,
+					s.PositionM[2])
+			}
+			boundS := float64(withinS)
+			for _, next := range c.missionOrders(telemetry.ActionResume, telemetry.ActionReturn, telemetry.ActionStop,
+				telemetry.ActionLaunch) {
+				if next.deliveredS > fromS && next.names(a.number) {
+					boundS = min(boundS, next.deliveredS-fromS)
+				}
+			}
+			if boundS < soonS || a.led.not().touches(fromS+record.PeriodS, fromS+boundS) ||
+				c.excusesFrom(fromS, fromS+boundS, "leader away", "lost heartbeats", "late datagrams", "station silent") ||
+				c.fault(a.number, "link_loss").touches(fromS, fromS+boundS) {
+				continue
+			}
+			follows := a.in(func(s *state) bool {
+				return s.Armed && (s.Mode == offboard || s.Mode == takeoff || s.Mode == land && s.timeS > fromS+1)
+			}).and(spans{{fromS, c.endS}})
+			followsS := math.Inf(1)
+			if len(follows) > 0 {
+				followsS = follows[0].fromS
+			}
+			c.within(fromS, followsS, boundS, "aircraft %d stays in %s, and %s was accepted", a.number, s.Mode, o.body)
+		}
+	}
+}
+
+// comesNearer is of one that is called home alone, while it follows setpoints.
+func (c *check) comesNearer(a *aircraft, o *order) {
+	const withinS, nearM, nearerM, besideM = 8, 15, 2, 60
+	whole := spans{{o.answeredS - 1, o.answeredS + withinS}}
+	home, ok := a.homeAt(o.answeredS)
+	before, after := a.at(o.answeredS), a.at(o.answeredS+withinS)
+	fromM := horizontalM(sub(before.PositionM, home))
+	if !ok || fromM < nearM || whole[0].toS > c.endS || after.Mode == land || after.OnGround ||
+		len(whole.without(a.offboard.and(a.led))) > 0 ||
+		len(whole.and(c.near(a, besideM))) > 0 || c.excusesFrom(whole[0].fromS, whole[0].toS, "leader away", "link cut", "lost heartbeats",
+		"late datagrams", "station silent", "low pack", "comes home by itself") {
+		return
+	}
+	c.finding.Active++
+	if d := horizontalM(sub(after.PositionM, home)); d > fromM-nearerM {
+		c.breakAt(o.answeredS, "aircraft %d is %.0f m from its home, %d s after it was called there from %.0f m", a.number, d, withinS,
+			fromM)
+	}
+}
+
+func (c *check) returns() {
+	const quietS, highM = 5, 15
+	for _, o := range c.genuine() {
+		if o.mission.Action != telemetry.ActionReturn || len(o.mission.Aircraft) > 0 || math.IsInf(o.answeredS, 1) ||
+			c.stateAt(o.deliveredS) != telemetry.StateStopped {
+			continue
+		}
+		quiet, hovers := spans{{o.deliveredS - quietS, o.answeredS}}, false
+		for _, a := range c.aircraft {
+			if s := a.at(o.deliveredS); len(quiet.without(c.disturbed(a, quiet))) > 0 || len(quiet.without(a.led)) > 0 ||
+				s.Armed && (s.Mode != hold || s.PositionM[2] < highM) {
+				hovers = false
+				break
+			}
+			shown := a.beatsThat(func(h *heartbeat) bool { return h.Armed && h.Mode == hold })
+			hovers = hovers || shown.contains(o.deliveredS-a.LinkS)
+		}
+		if hovers {
+			c.holds(o.answeredS, o.accepted, "%s is refused, and aircraft hover: %s", o.body, o.answer.Reason)
+		}
+	}
 }
 
 // heardFor is when heartbeats of the crew have been delivered to one running leader for some seconds, three apart at most.

@@ -128,6 +128,8 @@ type order struct {
 	body       string // without its signature
 	sentS      float64
 	deliveredS float64 // to the leader, for the last time before its answer; +Inf: never
+	firstS     float64 // to that leader, for the first time since it started, and so that it may be obeyed; +Inf: never
+	to         string  // that leader
 	answeredS  float64 // +Inf: never
 	accepted   bool
 	answer     telemetry.Ack
@@ -303,8 +305,9 @@ func (f *flight) addOrder(kind telemetry.Kind, timeS float64, m *record.Message)
 		if m.To != "" {
 			return
 		}
-		o = &order{id: named.ID, topic: m.Topic, kind: kind, body: body, sentS: timeS, deliveredS: math.Inf(1), answeredS: math.Inf(1),
-			digests: map[string]bool{}}
+		o = &order{id: named.ID, topic: m.Topic, kind: kind, body: body, sentS: timeS, deliveredS: math.Inf(1), firstS: math.Inf(1),
+			answeredS: math.Inf(1),
+			digests:   map[string]bool{}}
 		json.Unmarshal([]byte(body), &o.mission)
 		json.Unmarshal([]byte(body), &o.budget)
 		json.Unmarshal([]byte(body), &o.preference)
@@ -313,7 +316,9 @@ func (f *flight) addOrder(kind telemetry.Kind, timeS float64, m *record.Message)
 	// Of a replay with another body nothing may take effect.
 	o.digests[telemetry.Digest([]byte(m.Payload))] = body == o.body
 	if m.To != "" && f.IsLeader(m.To) && body == o.body && math.IsInf(o.answeredS, 1) {
-		o.deliveredS = timeS
+		if o.deliveredS = timeS; math.IsInf(o.firstS, 1) || o.to != m.To {
+			o.firstS, o.to = timeS, m.To
+		}
 	}
 }
 
@@ -329,7 +334,9 @@ func (f *flight) order(id string) *order {
 func (f *flight) addAnswer(timeS float64, a telemetry.Ack) {
 	o := f.order(a.ID)
 	switch {
-	case o == nil || !a.Accepted && a.Challenge != "":
+	case o != nil && !a.Accepted && a.Challenge != "":
+		o.firstS = math.Inf(1)
+	case o == nil:
 	case a.Of != "" && !o.digests[a.Of]:
 		o.strange = append(o.strange, a)
 	case math.IsInf(o.answeredS, 1):

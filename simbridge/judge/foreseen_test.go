@@ -17,7 +17,8 @@ func packsFlight(stays bool) *flight {
 	for k := range f.aircraft {
 		b.Packs = append(b.Packs, telemetry.Pack{Aircraft: k + 1, Reserve: new(0.2)})
 	}
-	f.orders = append(f.orders, &order{id: "packs", kind: telemetry.KindBudget, deliveredS: 2, answeredS: 2, accepted: true, budget: b})
+	f.orders = append(f.orders, &order{id: "packs", kind: telemetry.KindBudget, deliveredS: 2, firstS: 2, answeredS: 2, accepted: true,
+		budget: b})
 	f.statuses = nil
 	for t := 6.5; t < homeS+5; t++ {
 		f.statuses = append(f.statuses, f.toldPacks(t))

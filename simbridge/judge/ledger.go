@@ -248,7 +248,8 @@ func (c *check) transit() {
 	for i, x := range c.end.Ledger.State.Account.Aircraft {
 		a := c.aircraft[i]
 		endS := c.epochS + float64(last.Slot+1)
-		if c.homewardByOrder(a).contains(endS) || c.assumed("low pack", a.number).contains(endS) || last.Missed { // it may fly again since
+		if c.homewardByOrder(a).contains(endS) || c.assumed("low pack", a.number).contains(endS) || last.Missed ||
+			c.excuses("disk stands", a.number, endS) { // it may fly again since
 			continue
 		}
 		truth := a.spentJ(c.endS) - a.spentJ(endS) + a.spentJ(c.epochS)
@@ -335,7 +336,7 @@ func (c *check) delay() {
 		most[t.Slot] += t.DelayS
 	}
 	c.strangersS(real, strange)
-	all, allLeast, allMost := c.end.Ledger.State.Account.Objective.DelayS, 0.0, 0.0
+	all, allLeast, allMost, excusedS := c.end.Ledger.State.Account.Objective.DelayS, 0.0, 0.0, 0.0
 	for _, r := range c.rows() {
 		if r.Missed {
 			all -= r.DelayS
@@ -347,6 +348,7 @@ func (c *check) delay() {
 		bound := share*most[n] + slotSlackS
 		if off > bound && c.excusesFrom(timeS, timeS+resultS, "leader away", "broker away", "disk stands", "strangers") {
 			all, allLeast, allMost = all-r.DelayS, allLeast-least[n], allMost-most[n]-strange[n]
+			excusedS += r.DelayS // results that came later may have corrected it
 			continue
 		}
 		if off > bound && (c.fades() || c.computes()) { // results of a slot come after its row, and correct the sum
@@ -357,7 +359,7 @@ func (c *check) delay() {
 			r.DelayS, n,
 			most[n], least[n])
 	}
-	c.atMost(c.endS, max(allLeast-all, all-allMost, 0), share*allLeast+slackS,
+	c.atMost(c.endS, max(allLeast-all, all-allMost, 0), share*allLeast+slackS+excusedS,
 		"the ledger has %.1f s of delay, the users' tasks took %.1f s, "+
 			"those reported %.1f s", all, allMost, allLeast)
 }
@@ -437,7 +439,7 @@ func (c *check) slots() {
 		return
 	}
 	reason := slices.ContainsFunc(c.missionOrders(telemetry.ActionReturn, telemetry.ActionStop), func(o *order) bool {
-		return o.deliveredS <= overS && (len(o.mission.Aircraft) == 0 || c.noneLed(overS-1))
+		return o.sentS <= overS && (len(o.mission.Aircraft) == 0 || c.noneLed(overS-1))
 	})
 	if !reason && (c.bounded() || c.noneLed(overS-1) || c.excuses("comes home by itself", 0, overS) || c.excuses("low pack", 0, overS)) {
 		return

@@ -441,7 +441,7 @@ func (c *check) leaderDown() {
 	}
 }
 
-// decidedS are the times at which the slot loop showed that it runs: by a beacon, and outside the slots by a status.
+// decidedS are the times at which the slot loop showed that it runs: by a beacon, an order, and outside the slots a status.
 func (f *flight) decidedS() (all []float64) {
 	for _, b := range f.beacons {
 		all = append(all, b.timeS)
@@ -451,18 +451,22 @@ func (f *flight) decidedS() (all []float64) {
 			all = append(all, s.timeS)
 		}
 	}
+	for _, o := range f.missionOrders(telemetry.ActionHold, telemetry.ActionReturn, telemetry.ActionStop) { // they wait for no disk
+		all = append(all, o.deliveredS)
+	}
 	slices.Sort(all)
 	return all
 }
 
 // sinceDecided checks how long after the last decision some setpoints still come.
 func (c *check) sinceDecided(is func(*arrival) bool, boundS float64) {
+	const soonS = 0.3 // what is decided is sent before it shows
 	decidedS := c.decidedS()
 	for _, a := range c.aircraft {
 		in := c.assumeAll(a, spans{{0, c.endS}}, "leader away", "broker away")
 		for k := range a.got {
 			g := &a.got[k]
-			last, _ := slices.BinarySearch(decidedS, g.timeS)
+			last, _ := slices.BinarySearch(decidedS, g.timeS+soonS)
 			if !g.isSetpoint() || !is(g) || !in.contains(g.timeS) || last == 0 {
 				continue
 			}
@@ -676,7 +680,8 @@ func (c *check) commandedSpeed() {
 		v, away := horizontalM(vectorOf(g.Setpoint.VelocityMPS)), horizontalM(g.requestedM())
 		c.atMost(g.timeS, v, a.speedMPS+slackMPS, "aircraft %d is commanded to %.2f m/s, the limit is %.1f", a.number, v, a.speedMPS)
 		most := a.speedMPS*(1+a.linkSlackS()) + lagM + copterLags*a.stopsInM + a.toldM()
-		if away > most && c.excuses("wrong sample", a.number, g.timeS) { // of a receiver without a fix it is known where it was
+		if away > most && c.excusesAny(a.number, g.timeS, "wrong sample",
+			"link cut") { // of a receiver without a fix it is known where it was
 			most += a.at(g.timeS).speedMPS()
 		}
 		c.atMost(g.timeS, away, most,

@@ -20,8 +20,9 @@ func linkFlight(autopilot string) *flight {
 	f := &flight{endS: overS, epochS: offboardS}
 	f.Physics = physics.Constants{AltitudeM: 100, AreaSideM: 1000, SeparationM: 10}
 	f.AMSLM = 488
-	f.orders = []*order{{id: "s", kind: telemetry.KindMission, sentS: startS, deliveredS: startS, answeredS: startS, accepted: true,
-		mission: telemetry.Mission{Action: telemetry.ActionStart}}}
+	f.orders = []*order{{id: "s", kind: telemetry.KindMission, sentS: startS, deliveredS: startS, firstS: startS, answeredS: startS,
+		accepted: true,
+		mission:  telemetry.Mission{Action: telemetry.ActionStart}}}
 	for k := range 2 {
 		a := &aircraft{Aircraft: record.Aircraft{Autopilot: autopilot, StandM: point{500, 500 + 40*float64(k), 0}}, number: k + 1}
 		a.speedMPS = 12

@@ -379,20 +379,20 @@ func (c *check) stop() {
 	const withinS = 6
 	for _, o := range c.missionOrders(telemetry.ActionStop) {
 		for _, a := range c.aircraft {
-			s := a.at(o.deliveredS)
-			if !o.names(a.number) || !a.isLed(o.deliveredS) || s.heightM() <= 1 {
+			s := a.at(o.firstS)
+			if !o.names(a.number) || !a.isLed(o.firstS) || s.heightM() <= 1 {
 				continue
 			}
 			moves := a.in(func(s *state) bool { return s.Armed && (s.Mode == offboard || s.Mode == takeoff) }).and(a.led)
-			late := moves.and(spans{{o.deliveredS + withinS, c.givenBackAfter(a, o.deliveredS)}})
+			late := moves.and(spans{{o.firstS + withinS, c.givenBackAfter(a, o.deliveredS)}})
 			for _, name := range []string{"link cut", "leader away", "lost heartbeats"} {
 				late = c.assume(name, a.number, late)
 			}
 			c.finding.Active++
-			c.use(min(moves.and(spans{{o.deliveredS, o.deliveredS + withinS}}).lengthS(), withinS), withinS)
+			c.use(min(moves.and(spans{{o.firstS, o.firstS + withinS}}).lengthS(), withinS), withinS)
 			if len(late) > 0 {
 				c.breakAt(late[0].fromS, "aircraft %d is in %s, %.1f s after a stop", a.number, a.at(late[0].fromS).Mode,
-					late[0].fromS-o.deliveredS)
+					late[0].fromS-o.firstS)
 			}
 		}
 	}

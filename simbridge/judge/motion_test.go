@@ -26,9 +26,10 @@ func wholeFlight() *flight {
 		action string
 	}{"s": {5, telemetry.ActionStart}, "h": {holdsS, telemetry.ActionHold}, "r": {resumesS, telemetry.ActionResume}, "b": {returnsS,
 		telemetry.ActionReturn}} {
-		f.orders = append(f.orders, &order{id: id, kind: telemetry.KindMission, sentS: o.atS, deliveredS: o.atS, answeredS: o.atS,
-			accepted: true,
-			mission:  telemetry.Mission{ID: id, Action: o.action}})
+		f.orders = append(f.orders, &order{id: id, kind: telemetry.KindMission, sentS: o.atS, deliveredS: o.atS, firstS: o.atS,
+			answeredS: o.atS,
+			accepted:  true,
+			mission:   telemetry.Mission{ID: id, Action: o.action}})
 	}
 	f.statuses = []status{{timeS: 1}}
 	for k := range 2 {
@@ -88,7 +89,7 @@ func judgedWhole(f *flight) map[string]Finding {
 func (f *flight) bound(p telemetry.Pack) {
 	for k := range f.aircraft {
 		p.Aircraft = k + 1
-		f.orders = append(f.orders, &order{id: "packs", kind: telemetry.KindBudget, deliveredS: 2, answeredS: 2, accepted: true,
+		f.orders = append(f.orders, &order{id: "packs", kind: telemetry.KindBudget, deliveredS: 2, firstS: 2, answeredS: 2, accepted: true,
 			budget: telemetry.Budget{ID: "packs", Packs: []telemetry.Pack{p}}})
 	}
 }

@@ -20,6 +20,8 @@ var toldRules = []Rule{
 		contract + "status", (*check).toldSource},
 	{"told reason", "statuses, acts of pilots", "a reason, 3 s after a HEARTBEAT showed it, while it is in the air and not given back",
 		contract + "status", (*check).toldReason},
+	{"told parameter", "statuses, parameters that another station changes", "its name in the aircraft's reason, from 3 s after on",
+		contract + "status", (*check).toldParameter},
 	{"measured joules", "true joules, the ledger's rows", "50 J in the slots, and by how much its power differed in the last " +
 		"second, where each reading arrives and is right", contract + "joules",
 		(*check).measuredJoules},
@@ -98,6 +100,24 @@ func (c *check) toldReason() {
 			}
 		}
 	})
+}
+
+func (c *check) toldParameter() {
+	const knownS = 3
+	for _, x := range c.faults {
+		if x.kind != record.ParameterChanged {
+			continue
+		}
+		changed := c.aircraft[x.aircraft-1]
+		flies := changed.offboard.and(changed.led).from(1).and(spans{{x.fromS + knownS, x.toS}})
+		c.toldOfAll(func(s *status, t *telemetry.StatusAircraft, a *aircraft) {
+			if a == changed && flies.contains(s.timeS) {
+				c.holds(s.timeS, strings.Contains(t.Reason, x.text), "%s of aircraft %d was changed at %.1f s, and its reason is %q",
+					x.text,
+					a.number, x.fromS, t.Reason)
+			}
+		})
+	}
 }
 
 // measuredJoules is of missions in which nothing hides a reading: there the ledger has each joule.

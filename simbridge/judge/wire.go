@@ -35,8 +35,8 @@ var wireRules = []Rule{
 	{"floor", "statuses, true joules and power", "a tenth of the least that the slots left take, and 500 J",
 		"paper, Sec. V; " + contract + "budget",
 		(*check).floor},
-	{"refusal", "answers to start and launch, faults", "refused, with the autopilot's or the parameter's reason",
-		contract + "start and launch are refused", (*check).refusal},
+	{"refusal", "answers to start, launch and new, faults", "refused, with the autopilot's or the parameter's reason; a new " +
+		"mission while one is in the air", contract + "start and launch are refused", (*check).refusal},
 	{"acknowledged", "commands delivered, answers", "2 s", contract + "commands", (*check).acknowledged},
 	{"in force", "answers, statuses", "what was last accepted, until the next is delivered", contract + "answers", (*check).inForce},
 	{"duplicate", "answers, statuses", "no forged command, nor a replay, is accepted; answers of one id agree; statuses count up",
@@ -161,6 +161,9 @@ func (c *check) reported() {
 			of = *d.ReportSlot
 		}
 		r, ok := c.reports[reportKey{d.user, of}]
+		for _, x := range c.faults { // what was sent to a leader that was killed is of the past, also where the broker retains it
+			ok = ok && !(x.kind == record.LeaderDown && x.text == "killed" && r.timeS < x.fromS && x.toS < d.timeS)
+		}
 		c.holds(d.timeS, ok && r.Task != nil && r.timeS <= d.timeS, "user %s has a decision in slot %d, and reported no task in slot %d",
 			d.user,
 			d.Slot, of)
@@ -483,6 +486,7 @@ func (c *check) refusal() {
 		"arming_denied":   func(s string) bool { return strings.Contains(s, "pre-arm") },
 		"unsafe_failsafe": parameterName.MatchString,
 		"battery_second":  func(s string) bool { return strings.Contains(s, "batter") },
+		"other_vehicle":   func(s string) bool { return strings.Contains(s, "HEARTBEAT") },
 	}
 	for _, x := range c.faults {
 		names := reasons[x.kind]
@@ -504,6 +508,11 @@ func (c *check) refusal() {
 		}
 		if asked > 0 {
 			c.holds(x.toS, named, "no refusal names the reason, %s of aircraft %d", x.kind, x.aircraft)
+		}
+	}
+	for _, o := range c.missionOrders(telemetry.ActionNew) {
+		for _, a := range c.aircraft {
+			c.holds(o.answeredS, !a.inAir.contains(o.deliveredS), "%s is accepted, and aircraft %d is in the air", o.body, a.number)
 		}
 	}
 }
@@ -711,7 +720,9 @@ func (c *check) contact() {
 	for _, x := range c.fault(0, record.CrewSilent) {
 		lost(x, c.Absence.CrewHoldS, c.Absence.CrewReturnS, "the crew")
 	}
-	for _, x := range c.fault(0, record.BrokerDown) { // nobody is told: it shows in how they fly
+	const lastsS = 5                                                           // a contact that counts
+	for _, x := range c.fault(0, record.BrokerDown).wider(0, lastsS*c.Speed) { // nobody is told: it shows in how they fly
+		x.toS -= lastsS * c.Speed
 		const stillMPS, homeM = 3, 10
 		for _, a := range c.aircraft {
 			fly := a.offboard.and(a.led).and(spans{{x.fromS + c.Absence.BrokerHoldS*c.Speed + withinS, x.toS}})

@@ -22,6 +22,8 @@ const (
 	PilotActs   = "pilot_acts"   // an act of a pilot's, which has no end of its own
 	RefusesMode = "refuses_mode" // the autopilot refuses to follow setpoints
 	StaysDown   = "stays_down"   // the autopilot does not arm; it ends as it would
+	// ParameterChanged is a failsafe's parameter that was changed in flight, by its name, until it is as it was.
+	ParameterChanged = "parameter_changed"
 	// WrongSample is a sample that is wrong, with its kind (autopilot.WrongSample); what is known of the aircraft
 	// may be a second older for it.
 	WrongSample = "wrong_sample"

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// socketBuffer is how many datagrams wait for a reader; more are lost.
-const socketBuffer = 1024
+// socketBuffer is how many datagrams wait for a reader, as Linux keeps by default of so small ones; more are lost.
+const socketBuffer = 256
 
 type received struct {
 	from  netip.AddrPort

@@ -34,6 +34,7 @@ type Config struct {
 	World             world.Config
 	Seed              uint64
 	ReportLoss        float64 // fraction of the reports that is lost
+	Retained          bool    // the broker is asked to retain reports, as by a client of another's making
 	Fleet             string
 	Broker            telemetry.Broker
 	External          bool          // the users are processes of their own

@@ -89,7 +89,8 @@ func (u *user) handleBeacon(beacon telemetry.Slot, received time.Time) {
 	}
 	lost := u.simulator.countReport(beacon.Slot, u.index, report.Task != nil)
 	if payload, err := telemetry.Encode(report); err == nil && !lost {
-		u.client.Publish(telemetry.Publication{Topic: u.simulator.topics.Report(u.id), Payload: payload})
+		u.client.Publish(telemetry.Publication{Topic: u.simulator.topics.Report(u.id), Payload: payload,
+			Retained: u.simulator.Retained})
 	}
 }
 

@@ -1,0 +1,215 @@
+package chaos
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"prefdt/simbridge/autopilot"
+	"prefdt/simbridge/battery"
+	"prefdt/simbridge/record"
+	"prefdt/telemetry"
+)
+
+// Faults that some missions have beside those of a run's cells, so that what was drawn of those before stays as it is: most are orders
+// of a hasty crew, at a moment in which a leader may not know what it needs.
+const (
+	OtherVehicle    FaultKind = "other_vehicle"    // an autopilot says that it flies a plane
+	ParameterChange FaultKind = "parameter_change" // another station changes a failsafe's parameter in flight
+	QuickReboot     FaultKind = "quick_reboot"     // within a second, in the air; the crew resumes it at once
+	PilotLands      FaultKind = "pilot_lands"      // the crew resumes it as it touches down
+	DiskOrders      FaultKind = "disk_orders"      // while the disk finishes no write the crew ends the flight
+	ReturnAtOnce    FaultKind = "return_at_once"   // as soon as a HEARTBEAT shows the hold of a stop
+	NewWhileLost    FaultKind = "new_while_lost"   // an aircraft is lost in the air, all others were landed
+)
+
+var addedFaults = []coverageCell{
+	{OtherVehicle, Idle}, {ParameterChange, Flying}, {QuickReboot, Flying}, {PilotLands, Flying}, {DiskOrders, Flying},
+	{DiskOrders, Stopped}, {ReturnAtOnce, Stopped}, {NewWhileLost, Stopped},
+}
+
+func (x coverageCell) isAdded() bool { return slices.Contains(addedFaults, x) }
+
+// groundWork is what the crew does with an aircraft on the ground before it launches it again.
+type groundWork string
+
+const (
+	launchBeside   groundWork = "launch_beside"    // carries it to the home of another one in the air
+	launchTwo      groundWork = "launch_two"       // launches it together with one that flies
+	launchUsedPack groundWork = "launch_used_pack" // fits a pack that holds less than the reserve, and later a full one
+	usedPackFitted groundWork = "used_pack_fitted"
+	fullPackFitted groundWork = "full_pack_fitted"
+)
+
+// drawAdded draws them for missions in which nothing else takes an aircraft from its leader or delays what that does.
+func (p *plan) drawAdded(c *Config, k int) {
+	r := rand.New(rand.NewPCG(c.Seed, 1<<55|uint64(k)))
+	p.RetainedReports, p.EmptyBattery = r.IntN(4) == 0, r.IntN(4) == 0
+	if works := []groundWork{launchBeside, launchTwo, launchUsedPack}; r.IntN(2) == 0 && p.RelaunchesGrounded && p.MonitorS == 0 {
+		p.GroundWork = works[r.IntN(len(works))]
+	}
+	if c.Processes || p.lands() || p.BoundedPacks || !p.isUndisturbed() || p.hasFaultIn(Idle) || p.hasFault(onlyFirst...) {
+		return
+	}
+	possible := slices.DeleteFunc(slices.Clone(addedFaults), func(x coverageCell) bool {
+		ends := x == coverageCell{DiskOrders, Flying} // the slots
+		return !p.visits(x.State) || p.hasFaultIn(x.State) || ends && (p.Ending == endSlots || p.HoldSlots > 0)
+	})
+	cell := possible[r.IntN(len(possible))]
+	f := fault{coverageCell: cell, DurationSlots: 1 + r.IntN(8), Aircraft: r.IntN(p.Aircraft), Severe: r.IntN(2) == 0}
+	switch f.StartSlot = p.drawStartSlot(cell, p.Slots-quietSlots, r); {
+	case f.Kind == ReturnAtOnce:
+		f.StartSlot = 0
+	case cell == coverageCell{DiskOrders, Flying}: // in place of the crew's order
+		p.EndSlot = never
+	}
+	p.Faults = append(p.Faults, f)
+}
+
+// injectAdded injects one of them.
+func (m *mission) injectAdded(ctx context.Context, f fault) (met bool, err error) {
+	i, a := f.Aircraft, m.autopilots[f.Aircraft]
+	switch f.Kind {
+	case OtherVehicle:
+		a.SayPlane(true)
+		m.sleepSlots(ctx, 3)
+		err = m.requireRefusal(ctx, "a plane", "HEARTBEAT")
+		a.SayPlane(false)
+		m.sleepSlots(ctx, 3)
+	case ParameterChange:
+		u := m.plan.unsafeParameters(i)[0]
+		switch {
+		case m.plan.isCopter(i): // one that is not looked at as a failsafe
+			u = unsafeParameter{"FS_GCS_TIMEOUT", 60, m.plan.parameters(i)["FS_GCS_TIMEOUT"]}
+		case f.Severe: // a safe one, and another than was checked
+			u.unsafe = 3
+		}
+		m.noteFault(record.ParameterChanged, i+1, false, u.name)
+		a.SetParameter(u.name, u.unsafe)
+		m.sleepSlots(ctx, float64(6+f.DurationSlots))
+		m.noteFault(record.ParameterChanged, i+1, true, "")
+		a.SetParameter(u.name, u.safe)
+		m.sleepSlots(ctx, 2)
+	case QuickReboot:
+		m.watch.take(i)
+		m.noteFault(string(Reboot), i+1, false, "")
+		a.RebootQuickly()
+		for range 8 {
+			m.sleepSlots(ctx, 0.25)
+			m.crew.send(m.newMissionRequest(telemetry.ActionResume, i))
+		}
+		m.noteFault(string(Reboot), i+1, true, "")
+	case PilotLands:
+		m.pilotChooses(i, autopilot.ModeLand)
+		for s := a.State(); !s.OnGround && s.Position.UpM > 0.3*float64(f.DurationSlots) && ctx.Err() == nil; s = a.State() {
+			m.sleepSlots(ctx, 0.05)
+		}
+		m.crew.send(m.newMissionRequest(telemetry.ActionResume, i))
+		m.sleepSlots(ctx, 3)
+	case DiskOrders:
+		m.orderWhileDiskStands(ctx, f)
+	case ReturnAtOnce:
+		for began := m.elapsedSlots(); m.watch.of(i).shownMode != autopilot.ModeHold && m.elapsedSlots() < began+20; {
+			m.sleepSlots(ctx, 0.01)
+		}
+		m.crew.send(m.newMissionRequest(telemetry.ActionReturn))
+	case NewWhileLost:
+		const mostS = 150
+		for k := range m.autopilots {
+			if k != i {
+				m.pilotChooses(k, autopilot.ModeLand)
+			}
+		}
+		m.noteFault(string(LinkLoss), i+1, false, "")
+		for n := 0; (len(m.airborne()) > 1 || n < lostS+4) && n < mostS; n++ {
+			a.CutLinks(2)
+			m.sleepSlots(ctx, 1)
+		}
+		m.crew.send(m.crew.newMission(m.random, "m2"))
+		m.sleepSlots(ctx, 1)
+		m.noteFault(string(LinkLoss), i+1, true, "")
+		m.watch.take(i)
+	}
+	return true, err
+}
+
+// pilotChooses has a pilot choose a mode by remote control.
+func (m *mission) pilotChooses(i int, mode autopilot.Mode) {
+	m.watch.take(i)
+	m.noteFault(record.PilotActs, i+1, false, mode.String())
+	m.autopilots[i].SetModeByRC(mode)
+}
+
+// orderWhileDiskStands has the crew end the flight, in different ways, while the disk finishes no write.
+func (m *mission) orderWhileDiskStands(ctx context.Context, f fault) {
+	const knownS, standsS, betweenS = 3, 16, 1.5
+	order := func(action string, aircraft ...int) *request { return m.crew.newRequest(m.random, action, aircraft...) }
+	orders := []*request{order(string(m.plan.Ending))}
+	i := f.Aircraft
+	switch {
+	case f.State == Stopped:
+		orders = []*request{m.newMissionRequest(telemetry.ActionReturn)}
+	case m.plan.Ending == endReturn && f.Severe: // what the crew gives back first is overtaken
+		m.pilotChooses(i, autopilot.ModePosition)
+		m.sleepSlots(ctx, knownS)
+		orders = append([]*request{order(telemetry.ActionResume, i)}, orders...)
+	case m.plan.Ending == endReturn:
+		orders = []*request{order(telemetry.ActionReturn, i), order(telemetry.ActionHold)}
+	}
+	// The first of several is being written itself, in the middle of a slot, as the next one comes; a single one meets a settlement.
+	const middle, settlesS = 0.7, 1.6
+	m.sleepSlots(ctx, math.Floor(m.slotNow())+1+middle-m.slotNow())
+	m.noteFault(string(DiskStall), 0, false, "")
+	release := m.hangDisk()
+	if len(orders) == 1 {
+		m.sleepSlots(ctx, settlesS)
+	}
+	for _, o := range orders {
+		m.crew.send(o)
+		m.sleepSlots(ctx, betweenS)
+	}
+	m.sleepSlots(ctx, standsS-betweenS*float64(len(orders)))
+	release()
+	m.noteFault(string(DiskStall), 0, true, "")
+	if orders[len(orders)-1].action == telemetry.ActionHold {
+		m.sleepSlots(ctx, 10)
+		m.crew.send(order(string(m.plan.Ending)))
+	}
+}
+
+// prepareGround does the crew's work with an aircraft on the ground, and returns which are to be launched now.
+func (m *mission) prepareGround(ground []int) []int {
+	const awayS, besideM, usedShare = lostS + 2, 3, 0.9
+	i, a, work := ground[0], m.autopilots[ground[0]], m.plan.GroundWork
+	flies := slices.IndexFunc(m.autopilots, func(a *autopilot.Autopilot) bool { s := a.State(); return s.Armed && !s.Landed })
+	if m.elapsedSlots() < m.groundUntil {
+		return nil
+	}
+	m.plan.GroundWork = ""
+	switch {
+	case work == launchTwo && flies >= 0:
+		return []int{i, flies}
+	case work == launchBeside && flies >= 0: // it is switched off meanwhile
+		to := m.watch.of(flies).home
+		to.EastM += besideM
+		m.noteFault(string(LinkLoss), i+1, false, "")
+		a.CutLinks(awayS)
+		a.Carry(to)
+		m.groundUntil = m.elapsedSlots() + awayS + 4
+		time.AfterFunc(time.Duration(awayS*float64(m.slotWall())), func() { m.noteFault(string(LinkLoss), i+1, true, "") })
+		return nil
+	case work == launchUsedPack:
+		m.plan.GroundWork, m.groundUntil = usedPackFitted, m.elapsedSlots()+3
+		m.noteFault(string(BatterySwap), i+1, false, "")
+		a.ChangeBattery(func(b *battery.Battery) { b.SetReadsJ(usedShare * reserveJ) })
+		return nil
+	case work == usedPackFitted:
+		m.plan.GroundWork = fullPackFitted
+	case work == fullPackFitted:
+		a.ChangeBattery((*battery.Battery).SwapPack)
+		m.noteFault(string(BatterySwap), i+1, true, "")
+	}
+	return ground
+}
