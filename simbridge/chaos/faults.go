@@ -230,8 +230,13 @@ func (m *mission) injectBatteryFault(ctx context.Context, f fault) error {
 	}
 	switch f.Kind {
 	case BatteryAbsent:
-		measure(battery.Fields{})
+		if f.Severe {
+			change(func(b *battery.Battery) { b.Freeze(true) })
+		} else {
+			measure(battery.Fields{})
+		}
 		m.sleepSlots(ctx, slots+absentExtraSlots)
+		change(func(b *battery.Battery) { b.Freeze(false) })
 		measure(battery.AllFields)
 	case BatteryHandover:
 		for _, fields := range []battery.Fields{{Current: true}, {Remaining: true}, {Current: true, Remaining: true}} {

@@ -22,11 +22,12 @@ const (
 	ArduPilot Kind = "ardupilot" // every aircraft is an ArduCopter
 	Mixed     Kind = "mixed"     // they are PX4 and ArduCopter in turn
 	Field     Kind = "field"     // receivers err, gusts blow, flying costs what no formula says, fleets are larger
+	Tasks     Kind = "tasks"     // as plain, with workers that compute, and fall ill, and users whom they may not serve
 	AnyKind   Kind = "any"       // of the first four a share
 )
 
 // Kinds are those that can be asked for.
-var Kinds = []Kind{Plain, Packs, ArduPilot, Mixed, Field, AnyKind}
+var Kinds = []Kind{Plain, Packs, ArduPilot, Mixed, Field, Tasks, AnyKind}
 
 // packPlan is the crew's order to land with a share of each pack, whatever flying comes to cost.
 type packPlan struct {
@@ -105,6 +106,8 @@ func (p *plan) drawKind(c *Config, k int) {
 		p.drawCopters(r, func(i int) bool { return i%2 == 1 || p.Aircraft == 1 })
 	case Field:
 		p.drawSite(c, r)
+	case Tasks:
+		p.drawTasks(r)
 	}
 }
 
@@ -334,6 +337,9 @@ func (c *Config) checkKind() error {
 	}
 	if !slices.Contains(Kinds, c.Kind) {
 		return fmt.Errorf("-kind is %q, want one of %v", c.Kind, Kinds)
+	}
+	if c.Kind == Tasks && c.Processes {
+		return fmt.Errorf("-kind %s flies in virtual time alone, not with -processes", Tasks)
 	}
 	return nil
 }

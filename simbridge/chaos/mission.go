@@ -54,6 +54,7 @@ type mission struct {
 	url              string
 	broker           *broker.Broker
 	autopilots       []*autopilot.Autopilot
+	workers          []*worker
 	users            *users.Simulator
 	crew             *crew
 	watch            *watch
@@ -271,6 +272,11 @@ func (m *mission) setUp(ctx context.Context) error {
 		return err
 	}
 	m.closers = append(m.closers, m.users.Close)
+	if len(m.plan.Ill) > 0 {
+		if err := m.startTasks(ctx); err != nil {
+			return err
+		}
+	}
 	m.links = links
 	if m.leaderConfigPath, err = m.writeLeaderConfig("leader", links, nil); err != nil {
 		return err
@@ -356,7 +362,7 @@ func (m *mission) startAutopilots() (links []string, err error) {
 func (m *mission) newUsers() *users.Simulator {
 	return &users.Simulator{Config: users.Config{
 		World: m.world, Seed: m.plan.Seed, ReportLoss: m.plan.ReportLossRate, Retained: m.plan.RetainedReports, Fleet: fleetName,
-		Broker:            m.brokerOf("users"),
+		Broker: m.brokerOf("users"), Function: m.functionOfUsers(),
 		SharedConnection:  true,
 		ReconnectInterval: 100 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 		Position: func(i int) physics.Position {
@@ -490,8 +496,11 @@ func (m *mission) writeLeaderConfig(name string, links []string, change func(val
 	var aircraft []map[string]any
 	for i, link := range links {
 		p := m.starts[i]
-		aircraft = append(aircraft, map[string]any{"system_id": i + 1, "endpoint": "udp-listen:" + link,
-			"start_m": []float64{p.EastM, p.NorthM}})
+		x := map[string]any{"system_id": i + 1, "endpoint": "udp-listen:" + link, "start_m": []float64{p.EastM, p.NorthM}}
+		if len(m.workers) > 0 {
+			x["worker"], x["grant_key"] = m.workers[i].address, m.workers[i].keyFile
+		}
+		aircraft = append(aircraft, x)
 	}
 	slotMS := 1000 / m.plan.Speed
 	flight := map[string]any{"broker_hold_s": brokerHoldS, "broker_return_s": brokerReturnS}

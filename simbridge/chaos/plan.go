@@ -22,7 +22,7 @@ const (
 	BrokerRestart   FaultKind = "broker_restart"
 	LinkLoss        FaultKind = "link_loss"
 	Reboot          FaultKind = "autopilot_reboot"
-	BatteryAbsent   FaultKind = "battery_absent"   // no field of BATTERY_STATUS is measured
+	BatteryAbsent   FaultKind = "battery_absent"   // no field of BATTERY_STATUS is measured or, if severe, the last measurement is repeated
 	BatteryHandover FaultKind = "battery_handover" // other fields are measured
 	BatterySwap     FaultKind = "battery_reset"    // counters are reset, the charge jumps
 	BatteryOutlier  FaultKind = "battery_wild"     // one message reports 4 kJ too much, another one 0
@@ -139,6 +139,7 @@ type plan struct {
 	EmptyBattery    bool       // each autopilot also tells of one that nothing is measured of
 	RetainedReports bool       // the broker is asked to retain each user's report
 	GroundWork      groundWork // before a launch again; empty: none
+	Ill             []illness  // of the workers, of kind [Tasks]; none: no aircraft has one
 }
 
 // ending is how a mission ends.
@@ -255,6 +256,7 @@ func drawPlan(c *Config, k int) plan {
 		p.addKillWithPilot(first)
 		p.addPilotInStall(first)
 		p.addKillOnceLost(first)
+		p.addKillUnreported(first)
 	}
 	most := 1 + r.IntN(3)
 	// they wait for a refusal, which other faults delay or change
@@ -353,6 +355,18 @@ func (p *plan) addKillOnceLost(first coverageCell) {
 		loss.StartSlot = min(loss.StartSlot, p.Slots-quietSlots-afterSlots)
 	}
 	p.Faults = append(p.Faults, fault{coverageCell: coverageCell{ProcessKill, first.State}, StartSlot: loss.StartSlot + afterSlots,
+		DurationSlots: 1})
+}
+
+// addKillUnreported has the leader restart while nobody reports, so that everybody takes the offer.
+func (p *plan) addKillUnreported(first coverageCell) {
+	loss := &p.Faults[0]
+	if first.Kind != ReportLoss || first.State != Flying {
+		return
+	}
+	const beforeSlots, afterSlots = 5, 4
+	loss.DurationSlots, loss.StartSlot = beforeSlots+afterSlots, min(loss.StartSlot, p.Slots-quietSlots-beforeSlots)
+	p.Faults = append(p.Faults, fault{coverageCell: coverageCell{ProcessKill, first.State}, StartSlot: loss.StartSlot + beforeSlots,
 		DurationSlots: 1})
 }
 
@@ -683,6 +697,7 @@ func (p *plan) situation() (names []string) {
 		{"ardupilot", p.fliesCopters() && !slices.Contains(p.Copters, false)},
 		{"mixed", p.fliesCopters() && slices.Contains(p.Copters, false)}, {"slow_copters", p.SlowCopters},
 		{"next", p.Next != nil}, {"no_charge", p.NoCharge},
+		{"frozen", slices.ContainsFunc(p.Faults, func(f fault) bool { return f.Kind == BatteryAbsent && f.Severe })},
 		{"lost", slices.ContainsFunc(p.Faults, fault.losesAircraft)}, {"field", p.Site != nil}, {"many_slots", p.Slots > 150},
 		{"packed_frames", p.Framing == autopilot.PackedFrames}, {"cut_frames", p.Framing == autopilot.CutFrames},
 		{"low_pilot", p.LowPilot}, {"slow_load", p.LoadS > 0}, {"crash_loop", p.Loops > 0}, {"later_names", p.LaterNames},
@@ -700,7 +715,7 @@ func (p *plan) situation() (names []string) {
 // is reports whether a mission has a fault, by its kind, kind@state or kind@state:aircraft,
 // from 1, or flies in a situation: one of [plan.situation], hold, signed, relaunch, shock, calm,
 // plain, without what makes joules or motion vague, undisturbed, slow_autopilot, return_of_one, one_way, stops_landing,
-// how it ends, or any. Words joined by + must all hold.
+// after_shock, which its first fault follows once that is known, how it ends, or any. Words joined by + must all hold.
 func (p *plan) is(words string) bool {
 	for word := range strings.SplitSeq(words, "+") {
 		kind, state, _ := strings.Cut(word, "@")
@@ -715,7 +730,9 @@ func (p *plan) is(words string) bool {
 			p.isPlain(), word == "relaunch" && p.RelaunchesGrounded, word == "loss_1s" && p.StockRates, word == "shock" &&
 			p.ShockSlot < p.Slots/2, word == "undisturbed" && p.isUndisturbed(), word == "calm" && !p.Wind && !p.Crowd && p.Site == nil,
 			word == "slow_autopilot" && p.AutopilotMaxMPS > 0, word == "return_of_one" && p.Site != nil && p.Site.ReturnSlot > 0,
-			word == "one_way" && p.Site != nil && p.Site.OneWay, p.Next != nil && (word == "next_"+p.Next.By || word == p.Next.Pack):
+			word == "one_way" && p.Site != nil && p.Site.OneWay, p.Next != nil && (word == "next_"+p.Next.By || word == p.Next.Pack),
+			word == "after_shock" && p.Faults[0].State == Flying &&
+				p.Faults[0].StartSlot > p.ShockSlot+quietSlots && p.Faults[0].StartSlot < p.Slots-4:
 		default:
 			return false
 		}

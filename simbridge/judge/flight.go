@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"prefdt/inference/checkpoint"
@@ -31,10 +32,13 @@ type flight struct {
 	recorded  [][]byte // what the leader recorded of its decisions, by start
 	next      *flight  // what followed it on the ground; nil: nothing
 	handled   string   // what was done for it to packs and leader
-	end       record.End
-	endS      float64 // time of the last line
-	complete  bool    // it has an end
-	heardS    float64 // a heartbeat of the crew's was first delivered to the leader; +Inf: never
+	computed  []computed
+	// workerBeats are the heartbeats of each aircraft's worker.
+	workerBeats map[int][]workerBeat
+	end         record.End
+	endS        float64 // time of the last line
+	complete    bool    // it has an end
+	heardS      float64 // a heartbeat of the crew's was first delivered to the leader; +Inf: never
 	// heartbeatsS are when each was.
 	heartbeatsS []float64
 	epochS      float64 // start of slot 0, by the first beacon; NaN: there was none
@@ -87,6 +91,13 @@ type takeOver struct {
 	span
 	cause  string
 	knownS float64 // when the leader can know it; +Inf: never
+}
+
+// computed is how a task ended that an aircraft's worker was to compute.
+type computed struct {
+	timeS    float64
+	aircraft int
+	record.Computed
 }
 
 type takeOff struct {
@@ -156,7 +167,7 @@ func sub(a, b point) point { return point{a[0] - b[0], a[1] - b[1], a[2] - b[2]}
 func horizontalM(v point) float64 { return math.Hypot(v[0], v[1]) }
 
 func newFlight() *flight {
-	return &flight{reports: map[reportKey]report{}, resultsS: map[reportKey]float64{}, epochS: math.NaN(), heardS: math.Inf(1)}
+	return &flight{reports: map[reportKey]report{}, workerBeats: map[int][]workerBeat{}, resultsS: map[reportKey]float64{}, epochS: math.NaN(), heardS: math.Inf(1)}
 }
 
 // begin enters what was set before.
@@ -213,6 +224,8 @@ func load(r io.Reader) (*flight, error) {
 				f.recorded = append(f.recorded, nil)
 			}
 			f.recorded[len(f.recorded)-1] = append(f.recorded[len(f.recorded)-1], l.Decided...)
+		case l.Computed != nil:
+			now.computed = append(now.computed, computed{l.TimeS, l.Aircraft, *l.Computed})
 		case l.End != nil:
 			f.end, f.complete = *l.End, true
 		}
@@ -273,6 +286,11 @@ func (f *flight) addMessage(topics telemetry.Topics, timeS float64, m *record.Me
 	case telemetry.KindDecision:
 		if d, err := telemetry.DecodeDecision(payload); err == nil && byLeader {
 			f.decisions = append(f.decisions, decision{timeS, id, d})
+		}
+	case telemetry.KindWorker:
+		if w, err := telemetry.DecodeWorker(payload); err == nil {
+			number, _ := strconv.Atoi(id)
+			f.workerBeats[number] = append(f.workerBeats[number], workerBeat{timeS, w})
 		}
 	case telemetry.KindStatus:
 		if s, err := telemetry.DecodeStatus(payload); err == nil && byLeader {

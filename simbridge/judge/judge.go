@@ -81,7 +81,8 @@ func Rules() []Rule { return slices.Clone(rules) }
 
 // rules is the table, in the order in which people read it.
 var rules = slices.Concat(motionRules, packRules, foreseenRules, linkRules, controlRules, wireRules, inTimeRules, ledgerRules, toldRules,
-	againRules, policyRules, nextRules)
+	againRules, policyRules, nextRules,
+	taskRules)
 
 // untimed are the rules that do not depend on when something happens: they hold at any speed of the machine. With programs
 // in real time a slow one may hide, or seem to show, that another is broken.

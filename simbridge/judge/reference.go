@@ -186,6 +186,10 @@ func (c *check) dispatch() {
 		if len(x.names) == 0 || price >= budget.MaxPriceSPerJ && !x.serves() {
 			continue // there is nobody to serve, or nothing to spend
 		}
+		if c.keepsTask(b, &x) {
+			c.finding.Assumed["a function that not every worker has"]++
+			continue
+		}
 		// How many come beside those that report is a belief, which the leader may not share.
 		for _, part := range []float64{0, 0.5, 1} {
 			for m := range x.snapshot.Aircraft {

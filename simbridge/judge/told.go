@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"prefdt/firmware/account"
 	"prefdt/inference/physics"
 	"prefdt/simbridge/record"
 	"prefdt/simbridge/world"
@@ -25,6 +26,13 @@ var toldRules = []Rule{
 	{"measured joules", "true joules, the ledger's rows", "50 J in the slots, and by how much its power differed in the last " +
 		"second, where each reading arrives and is right", contract + "joules",
 		(*check).measuredJoules},
+	{"modelled joules", "true joules, statuses", "15 % and 80 J in 4 s in which nothing is measured, and what flying costs was before",
+		contract + "joules", (*check).modelledJoules},
+	{"flown", "the ledger's rows, true ways and power", "2 m/s, and 20 % and three of its errors", "inference/belief", (*check).flown},
+	{"kept at restart", "the ledger's rows, beacons", "what flying costs within 10 %, and a half of the users that are expected and one",
+		"docs/failures.md", (*check).keptAtRestart},
+	{"told power", "statuses, true power", "a reason that says so, where flying costs half as much again",
+		contract + "status", (*check).toldPower},
 	{"measured cost", "true power, the ledger's rows", "10 % off, what its sensor makes of it and 1 % a second between two readings",
 		contract + "joules", (*check).measuredCost},
 	{"far from home", "statuses, true joules of the least way home", "0.95 to 1.07 of it and 1 kJ, a wait for others besides; in " +
@@ -63,12 +71,11 @@ func (c *check) toldLanded() {
 
 func (c *check) toldSource() {
 	const measuresS, modelS, heldS = 10, 12, 6.5
-	model := "model"
 	c.toldOfAll(func(s *status, t *telemetry.StatusAircraft, a *aircraft) {
 		absent := c.fault(a.number, "battery_absent")
 		if x, ok := absent.at(s.timeS); ok {
 			if sinceS := s.timeS - x.fromS; sinceS > modelS+a.MonitorS && !c.excusesAny(a.number, s.timeS, "link cut", "leader away") {
-				c.holds(s.timeS, t.EnergySource == model, "nothing of the battery of aircraft %d is measured for %.0f s, and the "+
+				c.holds(s.timeS, t.EnergySource == modelSource, "nothing of the battery of aircraft %d is measured for %.0f s, and the "+
 					"status says %s", a.number, sinceS, t.EnergySource)
 			}
 			return
@@ -79,7 +86,7 @@ func (c *check) toldSource() {
 			c.excusesAny(a.number, s.timeS, "leader away", "disk stands", "late datagrams", "link cut") {
 			return
 		}
-		c.holds(s.timeS, t.EnergySource != model, "the battery of aircraft %d is measured, and the status says %s", a.number,
+		c.holds(s.timeS, t.EnergySource != modelSource, "the battery of aircraft %d is measured, and the status says %s", a.number,
 			t.EnergySource)
 	})
 }
@@ -142,6 +149,144 @@ func (c *check) measuredJoules() {
 				2*a.MonitorS+lagS))*a.MonitorS+math.Abs(a.gain()-1)*
 				a.spentJ(endS), "the ledger has %.0f J of aircraft %d up to slot %d, it drew %.0f", booked, a.number, r.Slot, truth)
 		}
+	}
+}
+
+// modelledJoules: where a battery measures nothing the model counts on by what flying was measured to cost, also after a restart.
+func (c *check) modelledJoules() {
+	const share, slackJ, forS = 0.15, 80.0, 4
+	for _, a := range c.aircraft {
+		for _, x := range c.unread(a) {
+			known := c.modelled(a, x).from(1.5)
+			var from *status
+			fromJ := 0.0
+			c.told(func(s *status, t *telemetry.StatusAircraft, o *aircraft, _ float64) {
+				if o != a || t.EnergySource != modelSource || !known.contains(s.timeS) {
+					if o == a {
+						from = nil
+					}
+					return
+				}
+				if from == nil {
+					from, fromJ = s, t.SpentJ
+				}
+				if s.timeS-from.timeS < forS {
+					return
+				}
+				truth := a.spentJ(s.timeS) - a.spentJ(from.timeS)
+				c.atMost(s.timeS, math.Abs(t.SpentJ-fromJ-truth), (share+math.Abs(a.gain()-1))*truth+slackJ,
+					"the model has %.0f J of aircraft %d in %.1f s, it drew %.0f", t.SpentJ-fromJ, a.number, s.timeS-from.timeS, truth)
+				from, fromJ = s, t.SpentJ
+			})
+		}
+	}
+}
+
+const modelSource = "model"
+
+// flown is of what the estimator of the wind is told: how an aircraft flew in the slot before, and what that took.
+func (c *check) flown() {
+	const offMPS, share, errors, slackJ = 2, 0.2, 3, 15
+	if c.World == nil || !c.costsTheFormula() {
+		return
+	}
+	truth := world.NewScenario(c.World, c.Seed)
+	for _, r := range c.rows() {
+		if r.Seen == nil {
+			continue
+		}
+		for _, x := range r.Seen.Snapshot.Aircraft {
+			toS := c.epochS + float64(r.Slot)
+			if x.Number > len(c.aircraft) || x.Flown.FlightJ == 0 {
+				continue
+			}
+			a := c.aircraft[x.Number-1]
+			if c.excusesAny(a.number, toS, "battery misread", "leader away", "disk stands", "late datagrams", "wrong sample", "link cut") {
+				continue
+			}
+			from, to := a.at(toS-1).PositionM, a.at(toS).PositionM
+			east, north := to[0]-from[0], to[1]-from[1]
+			turnMPS := math.Hypot(a.at(toS).VelocityMPS[0]-a.at(toS - 1).VelocityMPS[0],
+				a.at(toS).VelocityMPS[1]-a.at(toS - 1).VelocityMPS[1])
+			c.atMost(toS, math.Hypot(x.Flown.EastMPS-east, x.Flown.NorthMPS-north), offMPS+turnMPS/2,
+				"aircraft %d is told to have flown at %.1f, %.1f m/s before slot %d, it flew at %.1f, %.1f", a.number, x.Flown.EastMPS,
+				x.Flown.NorthMPS, r.Slot, east, north)
+			least, most := math.Inf(1), 0.0
+			for t := toS - 1.5 - a.MonitorS; t <= toS; t += 0.1 {
+				s := a.at(t)
+				w := truth.FlightPowerW(int(math.Floor(c.slotAt(t))), a.number-1, physics.Position{EastM: s.VelocityMPS[0],
+					NorthM: s.VelocityMPS[1]})
+				least, most = min(least, w), max(most, w)
+			}
+			slack := errors*x.Flown.ErrorJ + slackJ
+			c.atMost(toS, least*(1-share)*min(a.gain(), 1)-slack, x.Flown.FlightJ,
+				"%.0f J are told of the flight of aircraft %d before slot %d, it took %.0f at least", x.Flown.FlightJ,
+				a.number, r.Slot, least)
+			c.atMost(toS, x.Flown.FlightJ, most*(1+share)*max(a.gain(), 1)+slack,
+				"%.0f J are told of the flight of aircraft %d before slot %d, it took %.0f at most", x.Flown.FlightJ,
+				a.number, r.Slot, most)
+		}
+	}
+}
+
+// keptAtRestart: what was measured in flight stands in the ledger.
+func (c *check) keptAtRestart() {
+	const share, part, one, lastS = 0.1, 0.5, 1.0, 4
+	expected := func(b *beacon) (sum float64) {
+		for _, a := range b.Offer.Aircraft {
+			sum += a.ExpectedUsers
+		}
+		return sum
+	}
+	for _, x := range c.fault(0, record.LeaderDown) {
+		var before, after *account.Row
+		rows := c.rows()
+		for k := range rows {
+			r := &rows[k]
+			switch endS := c.epochS + float64(r.Slot+1); {
+			case r.Missed:
+			case endS < x.fromS:
+				before = r
+			case endS > x.toS && after == nil:
+				after = r
+			}
+		}
+		if shock := c.shockSlot(); before != nil && after != nil &&
+			!(shock >= float64(before.Slot)-c.settledSlots() && shock <= float64(after.Slot)) {
+			c.atMost(x.toS, math.Abs(after.PropulsionMultiplier/before.PropulsionMultiplier-1), share,
+				"flying cost %.2f of the formula before the leader was away, and %.2f after that", before.PropulsionMultiplier,
+				after.PropulsionMultiplier)
+		}
+		was, is := 0.0, 0.0 // at most, of the last and the first beacons: in one of them nobody would take an offer
+		for k := range c.beacons {
+			switch b := &c.beacons[k]; {
+			case b.timeS > x.fromS-lastS && b.timeS < x.fromS:
+				was = max(was, expected(b))
+			case b.timeS > x.toS && b.timeS < c.firstStatusAfter(x.toS)+lastS:
+				is = max(is, expected(b))
+			}
+		}
+		if is > 0 {
+			c.atMost(x.toS, was-is, part*was+one, "offers were made for %.1f users before the leader was away, and for %.1f then", was, is)
+		}
+	}
+}
+
+// toldPower: a budget means something else where flying costs so much more.
+func (c *check) toldPower() {
+	const dear, leastSlots, leftSlots, word = 1.5, 12, 2, "flight"
+	if !c.calm() || !c.costsTheFormula() {
+		return
+	}
+	for _, s := range c.statuses {
+		slot := float64(s.Slot)
+		if s.State != telemetry.StateFlying || slot < max(leastSlots, c.shockSlot()+2*c.settledSlots()) || c.powerFactor(slot) < dear ||
+			c.Slots-s.Slot <= leftSlots || c.shockUnread(s.timeS) ||
+			c.excusesAny(0, s.timeS, "battery misread", "leader away", "link cut", "disk stands", "late datagrams") {
+			continue
+		}
+		c.holds(s.timeS, strings.Contains(s.Reason, word), "the status after slot %d does not say that flying costs %.1f of the formula",
+			s.Slot, c.powerFactor(slot))
 	}
 }
 

@@ -21,6 +21,7 @@ var wireRules = []Rule{
 	{"shares", "decisions of a slot", "sum of an aircraft's shares at most its CPU", "paper, C5", (*check).shares},
 	{"reported", "reports, decisions", "only to users on the list that reported that task, before", contract + "reports",
 		(*check).reported},
+	{"decided once", "decisions", "one for each user and slot", contract + "the first valid report counts", (*check).decidedOnce},
 	{"pays", "reports, decisions", "no later than local by the reported gain, penalty included", "exact dispatch, docs/glossary.md",
 		(*check).pays},
 	{"told position", "statuses, true positions", "3 m and what it flies in the age and a quarter of a second", contract + "status",
@@ -72,6 +73,15 @@ func (c *check) slotTime() {
 			most = b.ReportByMS / b.SlotMS
 		}
 		c.atMost(b.timeS, math.Abs(off), most, "the beacon of slot %d came at %.2f slots", b.Slot.Slot, c.slotAt(b.timeS))
+	}
+}
+
+func (c *check) decidedOnce() {
+	decided := map[reportKey]bool{}
+	for _, d := range c.decisions {
+		key := reportKey{d.user, d.Slot}
+		c.holds(d.timeS, !decided[key], "user %s has two decisions of slot %d", d.user, d.Slot)
+		decided[key] = true
 	}
 }
 

@@ -236,6 +236,7 @@ func TestWireRules(t *testing.T) {
 		{"reported", "of no report", nil, func(f *flight) { delete(f.reports, reportKey{"u1", 5}) }},
 		{"reported", "not on the list", func(f *flight) { f.Users = []string{"u1", "u2", "u3"} },
 			func(f *flight) { f.Users = f.Users[1:] }},
+		{"decided once", "twice", nil, func(f *flight) { f.decisions = append(f.decisions, f.decisions[0]) }},
 		{"pays", "later than local", nil, func(f *flight) {
 			for k := range f.decisions {
 				if d := &f.decisions[k]; d.Aircraft > 0 {

@@ -51,7 +51,7 @@ var kinds = map[string][]chaos.Kind{
 	"envelope":  {chaos.Plain, chaos.Mixed, chaos.ArduPilot},
 	"estimates": {chaos.Packs, chaos.Plain},
 	"ground":    {chaos.Packs, chaos.Plain},
-	"tasks":     {}, // no mission has workers: a task's own process enters no virtual time
+	"tasks":     {chaos.Tasks},
 }
 
 // kinds are those of the missions in which the fault can show.

@@ -42,8 +42,9 @@ type Line struct {
 	Fault     *Fault     `json:"fault,omitempty"`
 	Task      *Task      `json:"task,omitempty"`
 	// Decided is a line of what the leader recorded of its decisions.
-	Decided json.RawMessage `json:"decided,omitempty"`
-	End     *End            `json:"end,omitempty"` // of the last line, and of no other
+	Decided  json.RawMessage `json:"decided,omitempty"`
+	End      *End            `json:"end,omitempty"` // of the last line, and of no other
+	Computed *Computed       `json:"computed,omitempty"`
 }
 
 // Flight is what was set before it began.
@@ -173,6 +174,21 @@ type Task struct {
 	Aircraft int     `json:"to"`      // which computed a part; 0: none
 	DelayS   float64 `json:"delay_s"` // with the penalty of a missed deadline
 	Missed   bool    `json:"missed,omitempty"`
+}
+
+// Computed is how a task ended of which an aircraft's worker was asked to compute a part.
+type Computed struct {
+	User    string  `json:"user"`
+	Slot    int     `json:"slot"`
+	By      string  `json:"by"`                // decision, offer or local
+	Wrong   string  `json:"wrong,omitempty"`   // with the request, so that no worker may compute it
+	Problem string  `json:"problem,omitempty"` // why the worker did not; empty: it did
+	Bytes   int     `json:"bytes"`             // of the worker's part
+	CPUHz   float64 `json:"cpu_hz"`            // granted for it
+	EdgeS   float64 `json:"edge_s"`            // that it took
+	TookS   float64 `json:"took_s"`            // until its user had the whole, or the answer
+	WholeS  float64 `json:"whole_s,omitempty"` // that the whole takes on its user's device; 0: that computes nothing
+	Garbled bool    `json:"garbled,omitempty"` // what came out is not the function's
 }
 
 // End is how the flight ended.

@@ -29,6 +29,9 @@ const (
 	WrongSample = "wrong_sample"
 	// NextMission begins what the crew does on the ground once the mission is over, with what it does to packs and leader.
 	NextMission = "next_mission"
+	// ExecutorLies is that one of a worker's executors has had 0.2 s of CPU time and hides most of it; it ends as it is killed.
+	ExecutorLies = "executor_lies"
+	WorkerStarts = "worker_starts" // a worker is started again
 )
 
 // Forged begins the id of a command that nobody gave who may command: unsigned, signed with another key, or

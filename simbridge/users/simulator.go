@@ -39,6 +39,7 @@ type Config struct {
 	Broker            telemetry.Broker
 	External          bool          // the users are processes of their own
 	SharedConnection  bool          // one connection for all, instead of one each
+	Function          string        // that their tasks name; empty: none
 	ReconnectInterval time.Duration // between attempts to connect again; 0: the client's
 
 	// Position is where aircraft m, from 0, truly is.

@@ -75,7 +75,8 @@ func (u *user) handleBeacon(beacon telemetry.Slot, received time.Time) {
 		}
 	}
 	if task.Bits > 0 {
-		report.Task = &telemetry.Task{Bits: task.Bits, CyclesPerBit: task.CyclesPerBit, DeadlineS: task.DeadlineS}
+		report.Task = &telemetry.Task{Bits: task.Bits, CyclesPerBit: task.CyclesPerBit, DeadlineS: task.DeadlineS,
+			Function: u.simulator.Function}
 		window := time.Duration(beacon.DecideByMS * float64(time.Millisecond))
 		w := &pendingTask{beacon: beacon, decideBy: received.Add(window), task: task, gain: gain, upload: upload}
 		w.timer = time.AfterFunc(time.Until(w.decideBy), func() {

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sync"
 	"time"
 
@@ -62,9 +63,11 @@ type Device struct {
 	Broker    telemetry.Broker
 	TLS       *tls.Config // for workers; nil: everything is computed here
 	From      string      // address from which workers are reached; empty: any
-	Function  Function
-	CPUHz     float64 // that this device effectively has for the function
-	Physics   physics.Constants
+	// Dial opens the connection to a worker; nil: over TCP
+	Dial     func(ctx context.Context, network, address string) (net.Conn, error)
+	Function Function
+	CPUHz    float64 // that this device effectively has for the function
+	Physics  physics.Constants
 
 	Position func() [2]float64
 	Gain     func(aircraft int) float64                    // power gain as measured; 0: not known. nil: none is
@@ -105,6 +108,13 @@ func (d *Device) Initialize(ctx context.Context) (err error) {
 	if _, err := task.FunctionHash(d.Function.Digest); err != nil && d.Function.Digest != "" {
 		return err
 	}
+	if d.Dial == nil {
+		dialer := &net.Dialer{}
+		if d.From != "" {
+			dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(d.From)}
+		}
+		d.Dial = dialer.DialContext
+	}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	d.slot, d.links, d.workers = -1, map[string]*link{}, map[int]string{}
 	d.client = &telemetry.Client{
@@ -127,9 +137,9 @@ func (d *Device) Close() {
 	d.running.Wait()
 	d.client.Close()
 	for _, l := range d.links { // one may be connecting
-		l.mutex.Lock()
+		l.busy <- struct{}{}
 		l.close()
-		l.mutex.Unlock()
+		<-l.busy
 	}
 }
 
@@ -389,7 +399,7 @@ func (d *Device) publish(o *Outcome) {
 func (d *Device) link(address string) *link {
 	l := d.links[address]
 	if l == nil {
-		l = &link{address: address, tls: d.TLS, from: d.From}
+		l = &link{address: address, tls: d.TLS, dial: d.Dial, busy: make(chan struct{}, 1)}
 		d.links[address] = l
 	}
 	return l

@@ -364,7 +364,8 @@ func TestWorkerThatAnswersBadly(t *testing.T) {
 			c.Write(a.Append(nil))
 		}
 	}()
-	k := &link{address: l.Addr().String(), tls: &tls.Config{RootCAs: f.authority()}}
+	k := &link{address: l.Addr().String(), tls: &tls.Config{RootCAs: f.authority()}, dial: (&net.Dialer{}).DialContext,
+		busy: make(chan struct{}, 1)}
 	request := func() answer {
 		return k.compute(t.Context(), &task.Request{Slot: 17, Function: "upper", Bytes: len(input)}, input, len(input))
 	}

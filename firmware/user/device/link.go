@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,12 +16,12 @@ import (
 type link struct {
 	address string
 	tls     *tls.Config
-	from    string
+	dial    func(ctx context.Context, network, address string) (net.Conn, error)
 
 	inFlight atomic.Bool // a request
 
-	mutex sync.Mutex // held while a request is under way, and while it connects
-	conn  *tls.Conn  // nil: not connected
+	busy chan struct{} // full while a request is under way, and while it connects
+	conn *tls.Conn     // nil: not connected
 }
 
 // Times of a link.
@@ -41,23 +40,23 @@ type answer struct {
 // open connects in the background, unless it is connected or computes.
 func (l *link) open() {
 	go func() {
-		if l.mutex.TryLock() {
-			defer l.mutex.Unlock()
+		select {
+		case l.busy <- struct{}{}:
 			l.connect()
+			<-l.busy
+		default:
 		}
 	}()
 }
 
-// connect connects if it is not connected. The mutex is held.
+// connect connects if it is not connected. The link is busy.
 func (l *link) connect() error {
 	if l.conn != nil {
 		return nil
 	}
-	dialer := &net.Dialer{Timeout: dialTimeout}
-	if l.from != "" {
-		dialer.LocalAddr = &net.TCPAddr{IP: net.ParseIP(l.from)}
-	}
-	raw, err := dialer.Dial("tcp", l.address)
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	defer cancel()
+	raw, err := l.dial(ctx, "tcp", l.address)
 	if err != nil {
 		return err
 	}
@@ -85,8 +84,8 @@ func (l *link) compute(ctx context.Context, r *task.Request, input []byte, most 
 		return answer{err: errInFlight}
 	}
 	defer l.inFlight.Store(false)
-	l.mutex.Lock()
-	defer l.mutex.Unlock()
+	l.busy <- struct{}{}
+	defer func() { <-l.busy }()
 	warm := l.conn != nil
 	began := time.Now()
 	a = l.request(ctx, r, input, most, began)
