@@ -4,8 +4,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
-
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/geo"
 )
@@ -141,10 +139,9 @@ func (a *Autopilot) IgnoreStation(seconds float64) {
 
 // Oddities are what an autopilot does otherwise than others.
 type Oddities struct {
-	Refuses     []Mode          // commands to these modes
-	StaysArmed  bool            // after a landing
-	TellsLanded bool            // its land detector says that it is on the ground
-	Type        common.MAV_TYPE // of its HEARTBEAT; 0: a quadrotor's
+	Refuses     []Mode // commands to these modes
+	StaysArmed  bool   // after a landing
+	TellsLanded bool   // its land detector says that it is on the ground
 }
 
 // SetOddities replaces those that it has.

@@ -1,7 +1,6 @@
 package autopilot
 
 import (
-	"cmp"
 	"math"
 	"slices"
 
@@ -148,7 +147,6 @@ func heartbeat(v *vehicle) message.Message {
 	if v.conf.Copter {
 		m.Autopilot, m.CustomMode = common.MAV_AUTOPILOT_ARDUPILOTMEGA, copterModes[v.mode].custom
 	}
-	m.Type = cmp.Or(v.odd.Type, m.Type)
 	if v.plane {
 		m.Type = common.MAV_TYPE_FIXED_WING
 	}

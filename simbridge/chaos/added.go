@@ -30,7 +30,10 @@ var addedFaults = []coverageCell{
 	{DiskOrders, Stopped}, {ReturnAtOnce, Stopped}, {NewWhileLost, Stopped},
 }
 
-func (x coverageCell) isAdded() bool { return slices.Contains(addedFaults, x) }
+// isAdded reports whether a fault is none of a run's cells.
+func (x coverageCell) isAdded() bool {
+	return slices.Contains(addedFaults, x) || slices.Contains(oddFaults, x)
+}
 
 // groundWork is what the crew does with an aircraft on the ground before it launches it again.
 type groundWork string
@@ -75,7 +78,11 @@ func (m *mission) injectAdded(ctx context.Context, f fault) (met bool, err error
 	case OtherVehicle:
 		a.SayPlane(true)
 		m.sleepSlots(ctx, 3)
-		err = m.requireRefusal(ctx, "a plane", "HEARTBEAT")
+		word := "HEARTBEAT" // a plane's counts as none of a PX4 that is flown
+		if m.plan.isCopter(i) {
+			word = "FIXED_WING"
+		}
+		err = m.requireRefusal(ctx, "a plane", word)
 		a.SayPlane(false)
 		m.sleepSlots(ctx, 3)
 	case ParameterChange:

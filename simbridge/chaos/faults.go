@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
-
 	"prefdt/firmware/ledger"
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
@@ -38,7 +36,7 @@ var aircraftFaults = []FaultKind{
 	LinkLoss, Reboot, BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, HeartbeatGap, HeartbeatLoss,
 	HeartbeatSilence,
 	OutOfOrder, PilotDisarm, PilotPosition, PilotHold, PilotReturn, ArmingDenied, ArmingRefused, LowBattery, KillInGap, StationSilence,
-	StaysArmed, TellsLanded, StationFlies, ForeignVehicle,
+	StaysArmed, TellsLanded, StationFlies,
 	OtherVehicle, ParameterChange, PilotLands,
 }
 
@@ -136,7 +134,7 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		return a.State().Traffic.Cut > before.Cut, nil
 	case BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, LowBattery:
 		return true, m.injectBatteryFault(ctx, f)
-	case ArmingDenied, UnsafeFailsafe, ForeignVehicle:
+	case ArmingDenied, UnsafeFailsafe:
 		return true, m.injectUnready(ctx, f)
 	case ModeRefused, StaysArmed, TellsLanded, StationFlies:
 		return true, m.injectOdd(ctx, f)
@@ -312,13 +310,6 @@ func (m *mission) injectUnready(ctx context.Context, f fault) error {
 		a.DenyArming(reason)
 		err := m.requireRefusal(ctx, "pre-arm checks that fail", "pre-arm")
 		a.DenyArming("")
-		m.sleepSlots(ctx, 2)
-		return err
-	}
-	if f.Kind == ForeignVehicle {
-		a.SetOddities(autopilot.Oddities{Type: common.MAV_TYPE_FIXED_WING})
-		err := m.requireRefusal(ctx, "a fixed wing", "FIXED_WING")
-		a.SetOddities(autopilot.Oddities{})
 		m.sleepSlots(ctx, 2)
 		return err
 	}

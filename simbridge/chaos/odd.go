@@ -80,8 +80,6 @@ func (p *plan) drawOdd(c *Config, k int) {
 	case slices.Contains([]FaultKind{ProcessKill, PowerCut}, first.Kind) && first.State == Flying && copter >= 0:
 		first.Kind, first.Severe, p.Slots, p.StockRates = StationFlies, one(2), max(p.Slots, 80), true
 		p.Faults = p.Faults[:1]
-	case first.Kind == UnsafeFailsafe && copter == 0 && one(2):
-		first.Kind = ForeignVehicle
 	case first.coverageCell == coverageCell{PilotPosition, Returning} && !p.TightHomes:
 		p.Faults = append(p.Faults, fault{coverageCell: coverageCell{ModeRefused, Returning}, DurationSlots: 1, Aircraft: first.Aircraft})
 		first.StartSlot = max(first.StartSlot, 1)
@@ -99,6 +97,12 @@ func (p *plan) drawOdd(c *Config, k int) {
 	default:
 		add(StaysArmed, Landing)
 	}
+}
+
+// oddFaults are those that drawOdd adds, or puts in place of the first.
+var oddFaults = []coverageCell{
+	{StaysArmed, Landing}, {TellsLanded, Landing}, {HeartbeatSilence, Landing}, {ModeRefused, Returning}, {ModeRefused, Stopped},
+	{StationFlies, Flying},
 }
 
 // drawCrowded has a quarter of the missions with two aircraft fly three to eight, whose homes are 10.5 to 15 m apart.

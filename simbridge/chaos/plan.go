@@ -61,11 +61,10 @@ const (
 	PilotReturn    FaultKind = "pilot_return" // RTL without CRITICAL, as a pilot or an ArduCopter's own fence chooses it
 
 	// see odd.go
-	ModeRefused    FaultKind = "mode_refused"    // OFFBOARD, or GUIDED, is refused until it has landed; if severe, Return as well
-	StaysArmed     FaultKind = "stays_armed"     // its motors turn on after the landing, until its pilot stops them
-	TellsLanded    FaultKind = "tells_landed"    // its land detector says in its landing that it is on the ground
-	StationFlies   FaultKind = "station_flies"   // another station flies an ArduCopter in GUIDED while its leader is dead
-	ForeignVehicle FaultKind = "foreign_vehicle" // an ArduPilot tells that it flies a fixed wing, before the start
+	ModeRefused  FaultKind = "mode_refused"  // OFFBOARD, or GUIDED, is refused until it has landed; if severe, Return as well
+	StaysArmed   FaultKind = "stays_armed"   // its motors turn on after the landing, until its pilot stops them
+	TellsLanded  FaultKind = "tells_landed"  // its land detector says in its landing that it is on the ground
+	StationFlies FaultKind = "station_flies" // another station flies an ArduCopter in GUIDED while its leader is dead
 )
 
 // fault is a fault that begins in a state and lasts for some slots.

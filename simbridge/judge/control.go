@@ -38,8 +38,8 @@ func (c *check) obeyed() {
 			if returns && len(o.mission.Aircraft) > 0 && o.names(a.number) {
 				c.comesNearer(a, o)
 			}
-			if !o.names(a.number) || !s.Armed || s.OnGround || s.Mode == offboard || s.Mode == takeoff || returns && s.Mode != hold ||
-				c.fault(a.number, "link_loss").contains(o.deliveredS) {
+			if !o.names(a.number) || !s.Armed || s.OnGround || s.Mode == offboard || s.Mode == takeoff || c.fault(a.number, "link_loss").contains(o.deliveredS) ||
+				returns && (s.Mode != hold || !a.led.contains(fromS-record.PeriodS)) { // one with its pilot is left alone
 				continue
 			}
 			if s.Mode == land && !returns {
@@ -55,7 +55,7 @@ func (c *check) obeyed() {
 			}
 			if boundS < soonS || a.led.not().touches(fromS+record.PeriodS, fromS+boundS) ||
 				c.excusesFrom(fromS, fromS+boundS, "leader away", "lost heartbeats", "late datagrams", "station silent") ||
-				c.fault(a.number, "link_loss").touches(fromS, fromS+boundS) {
+				c.fault(a.number, "link_loss", record.RefusesMode).touches(fromS, fromS+boundS) {
 				continue
 			}
 			follows := a.in(func(s *state) bool {

@@ -167,7 +167,8 @@ func sub(a, b point) point { return point{a[0] - b[0], a[1] - b[1], a[2] - b[2]}
 func horizontalM(v point) float64 { return math.Hypot(v[0], v[1]) }
 
 func newFlight() *flight {
-	return &flight{reports: map[reportKey]report{}, workerBeats: map[int][]workerBeat{}, resultsS: map[reportKey]float64{}, epochS: math.NaN(), heardS: math.Inf(1)}
+	return &flight{reports: map[reportKey]report{},
+		workerBeats: map[int][]workerBeat{}, resultsS: map[reportKey]float64{}, epochS: math.NaN(), heardS: math.Inf(1)}
 }
 
 // begin enters what was set before.

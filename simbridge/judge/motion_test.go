@@ -238,7 +238,8 @@ func TestMoreOfMotion(t *testing.T) {
 		"a pilot ends it": {"return", func(f *flight) {
 			f.from(1, returnsS, wholeS, func(s *state) { *s = state{timeS: s.timeS, State: wholeState(f.aircraft[0], 80)} })
 			for k := range 4000 {
-				f.aircraft[0].states = append(f.aircraft[0].states, state{timeS: wholeS + float64(k)/10, State: wholeState(f.aircraft[0], 80)})
+				s := state{timeS: wholeS + float64(k)/10, State: wholeState(f.aircraft[0], 80)}
+				f.aircraft[0].states = append(f.aircraft[0].states, s)
 			}
 			f.simulate(record.PilotActs, 1, 600, 601)
 			f.endS = 620

@@ -11,7 +11,7 @@ import (
 // nextRules are of what the crew is told of packs, and allowed with them, on the ground.
 var nextRules = []Rule{
 	{"pack at rest", "statuses once a mission is over, true charge",
-		"0.02 of the pack, what its sensor makes of it, and of an ArduCopter that has booted a fifth, as its voltage tells it",
+		"0.05 of the pack, what its sensor makes of it, and of an ArduCopter that has booted a fifth, as its voltage tells it",
 		contract + "status", (*check).packAtRest},
 	{"within packs", "accepted budgets, accepted starts and the budget told before, true packs", "1.01 of what the packs hold",
 		contract + "budgets", (*check).withinPacks},
@@ -20,8 +20,11 @@ var nextRules = []Rule{
 		contract + "start and launch are refused", (*check).takesOff},
 }
 
+// readS is for how long after two readings of its monitor a leader may not know of a pack's charge.
+const readS = 3
+
 func (c *check) packAtRest() {
-	const share, restShare, readS = 0.02, 0.2, 3
+	const share, restShare = 0.05, 0.2
 	f := c.next
 	if f == nil {
 		return
@@ -35,6 +38,10 @@ func (c *check) packAtRest() {
 				continue
 			}
 			a := f.aircraft[t.Number-1]
+			if len(c.fault(t.Number, "battery_reset", "low_battery")) > 0 { // its charge jumped, and its counters did not
+				c.finding.Assumed["charge that jumped"]++
+				continue
+			}
 			now, before := a.at(s.timeS), a.at(s.timeS-2*a.MonitorS-readS)
 			most := share*now.PackJ + counterStepJ + math.Abs(a.gain()-1)*(a.states[0].SpentJ+now.PackJ-now.LeftJ)
 			if a.isCopter() && strings.Contains(c.handled, "rebooted") {
@@ -96,9 +103,13 @@ func (c *check) takesOff() {
 					kept = reserveJ
 				}
 				s := a.climbS(up) + a.descentS(up) + autopilot.LandDetectS
+				if math.IsInf(s, 0) { // of an autopilot of somebody else's no rates are recorded
+					continue
+				}
 				least := kept + keptShare*now.PackJ + share*s*f.Physics.Propulsion.PowerW(0) - math.Abs(a.gain()-1)*(now.PackJ-now.LeftJ)
-				c.atMost(o.answeredS, least, math.Max(now.LeftJ, 1e-9), "aircraft %d takes off with %.0f J, and the climb, the "+
-					"landing and its reserve take %.0f", a.number, now.LeftJ, least)
+				leftJ := max(now.LeftJ, a.at(o.deliveredS-2*a.MonitorS-readS).LeftJ, 1e-9)
+				c.atMost(o.answeredS, least, leftJ, "aircraft %d takes off with %.0f J, and the climb, the landing and its reserve "+
+					"take %.0f", a.number, leftJ, least)
 			}
 		}
 	})

@@ -89,6 +89,9 @@ func (w *workerBeat) has(function string) bool {
 
 func (c *check) granted() {
 	for _, x := range c.computed {
+		if x.Wrong == "expired" && c.excuses("worker ill", x.aircraft, x.timeS) { // it knows the slot by beacons, which are late
+			continue
+		}
 		if x.Wrong != "" {
 			c.holds(x.timeS, x.Problem != "", "the worker of aircraft %d computes what %s asks of it in slot %d, with a grant that is %s",
 				x.aircraft, x.User, x.Slot, x.Wrong)

@@ -496,7 +496,7 @@ func (c *check) refusal() {
 		"arming_denied":   func(s string) bool { return strings.Contains(s, "pre-arm") },
 		"unsafe_failsafe": parameterName.MatchString,
 		"battery_second":  func(s string) bool { return strings.Contains(s, "batter") },
-		"other_vehicle":   func(s string) bool { return strings.Contains(s, "HEARTBEAT") },
+		"other_vehicle":   func(s string) bool { return strings.Contains(s, "HEARTBEAT") || strings.Contains(s, "FIXED_WING") },
 	}
 	for _, x := range c.faults {
 		names := reasons[x.kind]

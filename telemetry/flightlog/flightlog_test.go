@@ -23,6 +23,7 @@ import (
 	"prefdt/firmware/account"
 	"prefdt/firmware/energy"
 	"prefdt/firmware/fleet"
+	"prefdt/firmware/height"
 	"prefdt/firmware/ledger"
 	missions "prefdt/firmware/mission"
 	"prefdt/inference/physics"
@@ -191,8 +192,8 @@ func near(t *testing.T, m map[string]any, r *account.Row, k int, latitude, longi
 	if !measured(r, a) {
 		return
 	}
-	got, up := origin.Local(m[latitude].(float64), m[longitude].(float64), m[altitude].(float64))
-	if d := got.Sub(physics.Position{EastM: a.EastM, NorthM: a.NorthM}).Norm(); d > 0.01 || math.Abs(up-a.UpM) > 1e-6 {
+	got, up := origin.Local(m[latitude].(float64), m[longitude].(float64), height.AboveSea(m[altitude].(float64)))
+	if d := got.Sub(physics.Position{EastM: a.EastM, NorthM: a.NorthM}).Norm(); d > 0.01 || math.Abs(float64(up)-a.UpM) > 1e-6 {
 		t.Errorf("aircraft %d: %v m off, up %v m, want %v", a.Number, d, up, a.UpM)
 	}
 	for _, name := range []string{latitude, longitude, altitude} {
@@ -411,9 +412,9 @@ func TestGeodetic(t *testing.T) {
 	for _, o := range []fleet.Origin{origin, {LatitudeDeg: -33.9, LongitudeDeg: 151.2, AltitudeM: 20},
 		{LatitudeDeg: 69.6, LongitudeDeg: 18.9, AltitudeM: 1200}, {}} {
 		for _, p := range []physics.Position{{}, {EastM: 1000, NorthM: 1000}, {EastM: -2000, NorthM: 2200}, {EastM: 3000, NorthM: -100}} {
-			latitude, longitude, amsl := Origin{o.LatitudeDeg, o.LongitudeDeg, o.AltitudeM}.Geodetic(p.EastM, p.NorthM, 100)
-			back, up := o.Local(latitude, longitude, amsl)
-			if d := back.Sub(p).Norm(); d > 0.05 || math.Abs(up-100) > 1e-6 {
+			latitude, longitude, amsl := Origin{o.LatitudeDeg, o.LongitudeDeg, float64(o.AltitudeM)}.Geodetic(p.EastM, p.NorthM, 100)
+			back, up := o.Local(latitude, longitude, height.AboveSea(amsl))
+			if d := back.Sub(p).Norm(); d > 0.05 || math.Abs(float64(up)-100) > 1e-6 {
 				t.Errorf("origin %+v, %+v: %v m off, up %v", o, p, d, up)
 			}
 		}
