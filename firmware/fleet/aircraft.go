@@ -333,12 +333,12 @@ func (a *aircraft) doneAlone(now float64) Alone {
 	}
 	does := a.params.Alone(LeftByLink, in)
 	switch {
+	case silentS <= max(does.AfterS, staleAfterS): // until then setpoints are sent
+		return Alone{Role: in}
 	case does.Role == RoleHold && a.mayBeLow(now):
 		return a.params.Alone(LeftByBattery, in)
-	case silentS > max(does.AfterS, staleAfterS): // until then setpoints are sent
-		return does
 	}
-	return Alone{Role: in}
+	return does
 }
 
 // mayBeLow is whether its pack may be low by now, by its last charge and what was drawn since, with some to spare.

@@ -48,7 +48,7 @@ const (
 
 // drawAdded draws them for missions in which nothing else takes an aircraft from its leader or delays what that does.
 func (p *plan) drawAdded(c *Config, k int) {
-	r := rand.New(rand.NewPCG(c.Seed, 1<<55|uint64(k)))
+	r := rand.New(rand.NewPCG(c.Seed, 1<<59|uint64(k)))
 	p.RetainedReports, p.EmptyBattery = r.IntN(4) == 0, r.IntN(4) == 0
 	if works := []groundWork{launchBeside, launchTwo, launchUsedPack}; r.IntN(2) == 0 && p.RelaunchesGrounded && p.MonitorS == 0 {
 		p.GroundWork = works[r.IntN(len(works))]

@@ -299,7 +299,7 @@ func drawPlan(c *Config, k int) plan {
 // below the origin, for at 20 none takes off.
 func (p *plan) drawGround(c *Config, k int) {
 	const mostM, farM, mostDriftM = 17, 800, 6
-	r := rand.New(rand.NewPCG(c.Seed, 1<<55|uint64(k)))
+	r := rand.New(rand.NewPCG(c.Seed, 1<<58|uint64(k)))
 	if r.IntN(3) > 0 {
 		return
 	}

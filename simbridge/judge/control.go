@@ -38,7 +38,8 @@ func (c *check) obeyed() {
 			if returns && len(o.mission.Aircraft) > 0 && o.names(a.number) {
 				c.comesNearer(a, o)
 			}
-			if !o.names(a.number) || !s.Armed || s.OnGround || s.Mode == offboard || s.Mode == takeoff || c.fault(a.number, "link_loss").contains(o.deliveredS) ||
+			if !o.names(a.number) || !s.Armed || s.OnGround || s.Mode == offboard || s.Mode == takeoff ||
+				c.fault(a.number, "link_loss").contains(o.deliveredS) ||
 				returns && (s.Mode != hold || !a.led.contains(fromS-record.PeriodS)) { // one with its pilot is left alone
 				continue
 			}
@@ -191,7 +192,7 @@ func (c *check) toldDuty() {
 		led, piloted := c.certain(a)
 		led, piloted = c.disturbed(a, led), c.disturbed(a, piloted)
 		lands := a.in(func(s *state) bool { return s.Mode == land && s.Armed && s.heightM() > 1 }).from(lastsS)
-		down[a.number] = c.disturbed(a, a.aground.from(downS))
+		down[a.number] = c.disturbed(a, a.in(func(s *state) bool { return s.OnGround && !s.Armed }).from(downS))
 		all[a.number] = who{lands.and(led), a.offboard.from(lastsS).and(led), piloted}
 	}
 	c.told(func(s *status, t *telemetry.StatusAircraft, a *aircraft, _ float64) {
@@ -256,8 +257,9 @@ func (c *check) givenBack() {
 // mayBePilots is whether an aircraft was its pilot's lately, or its leader may take it for that. A gap in the setpoints is no reason: its
 // autopilot's hold ends by the next ones.
 func (c *check) mayBePilots(a *aircraft, timeS float64) bool {
-	const latelyS = 15
-	if a.led.not().touches(timeS-latelyS, timeS) || c.excusesAny(a.number, timeS, "lost heartbeats", "late datagrams", "station silent",
+	const latelyS, engagesS = 15, 2
+	holds := a.at(timeS).Mode == hold && a.in(func(s *state) bool { return s.Mode == takeoff }).touches(timeS-engagesS, timeS)
+	if holds || a.led.not().touches(timeS-latelyS, timeS) || c.excusesAny(a.number, timeS, "lost heartbeats", "late datagrams", "station silent",
 		"late climb", "low pack", "arming refused", "stream over") {
 		return true
 	}

@@ -44,7 +44,7 @@ func (c *check) packAtRest() {
 			}
 			now, before := a.at(s.timeS), a.at(s.timeS-2*a.MonitorS-readS)
 			most := share*now.PackJ + counterStepJ + math.Abs(a.gain()-1)*(a.states[0].SpentJ+now.PackJ-now.LeftJ)
-			if a.isCopter() && strings.Contains(c.handled, "rebooted") {
+			if a.isCopter() && (strings.Contains(c.handled, "rebooted") || len(c.fault(t.Number, "autopilot_reboot")) > 0) {
 				most += restShare * now.PackJ
 				c.finding.Assumed["read by its voltage"]++
 			}

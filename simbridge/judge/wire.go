@@ -110,7 +110,7 @@ func (c *check) serves() {
 	}
 	c.decisionsOf(func(d *decision, a *aircraft) {
 		agoS := d.timeS - commanded[a.number].lastBefore(d.timeS)
-		if agoS > knownS && c.excusesAny(a.number, d.timeS, "lost heartbeats", "late datagrams") {
+		if agoS > knownS && c.excusesAny(a.number, d.timeS, "lost heartbeats", "late datagrams", "leader away") {
 			return
 		}
 		c.atMost(d.timeS, agoS, knownS,
