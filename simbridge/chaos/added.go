@@ -58,7 +58,7 @@ func (p *plan) drawAdded(c *Config, k int) {
 	}
 	possible := slices.DeleteFunc(slices.Clone(addedFaults), func(x coverageCell) bool {
 		ends := x == coverageCell{DiskOrders, Flying} // the slots
-		return !p.visits(x.State) || p.hasFaultIn(x.State) || ends && (p.Ending == endSlots || p.HoldSlots > 0)
+		return !p.visits(x.State) || p.hasFaultIn(x.State) || ends && (p.Ending == endSlots || p.HoldSlots > 0 || p.hasFaultIn(Returning))
 	})
 	cell := possible[r.IntN(len(possible))]
 	f := fault{coverageCell: cell, DurationSlots: 1 + r.IntN(8), Aircraft: r.IntN(p.Aircraft), Severe: r.IntN(2) == 0}

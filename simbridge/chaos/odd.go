@@ -105,7 +105,7 @@ var oddFaults = []coverageCell{
 	{StationFlies, Flying},
 }
 
-// drawCrowded has a quarter of the missions with two aircraft fly three to eight, whose homes are 10.5 to 15 m apart.
+// drawCrowded has a quarter of the missions with two aircraft fly three to eight, whose homes are 11.5 to 15 m apart.
 func (p *plan) drawCrowded(r *rand.Rand) {
 	sizes := []int{3, 3, 3, 4, 4, 5, 6, 8}
 	if r.IntN(4) > 0 || p.Aircraft != fleetOfTwo || p.OneLink || p.Crowd || p.Site != nil || p.OutsideM > 0 || p.hasFault(StationSilence) {
@@ -115,7 +115,7 @@ func (p *plan) drawCrowded(r *rand.Rand) {
 	for p.setFleet(sizes[r.IntN(len(sizes))], r); len(before) > 0 && len(p.Copters) < p.Aircraft; {
 		p.Copters = append(p.Copters, before[len(p.Copters)%len(before)])
 	}
-	p.TightHomes, p.DenseStart, p.ApartM = true, false, 10.5+4.5*r.Float64()
+	p.TightHomes, p.DenseStart, p.ApartM = true, false, 11.5+3.5*r.Float64()
 	p.LandsAtReserve = false
 }
 

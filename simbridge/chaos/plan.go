@@ -308,6 +308,9 @@ func (p *plan) drawGround(c *Config, k int) {
 	}
 	level, towards := max(-1, min(1, 3*r.Float64()-1.5)), 2*math.Pi*r.Float64() // a third of them level
 	steep := mostM * (1 - math.Abs(level)) / farM
+	if p.lands() { // packs are drawn for climbs from the origin's height
+		level = math.Abs(level)
+	}
 	p.GroundM, p.Slope = mostM*level, [2]float64{steep * math.Cos(towards), steep * math.Sin(towards)}
 }
 

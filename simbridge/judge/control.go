@@ -259,8 +259,8 @@ func (c *check) givenBack() {
 func (c *check) mayBePilots(a *aircraft, timeS float64) bool {
 	const latelyS, engagesS = 15, 2
 	holds := a.at(timeS).Mode == hold && a.in(func(s *state) bool { return s.Mode == takeoff }).touches(timeS-engagesS, timeS)
-	if holds || a.led.not().touches(timeS-latelyS, timeS) || c.excusesAny(a.number, timeS, "lost heartbeats", "late datagrams", "station silent",
-		"late climb", "low pack", "arming refused", "stream over") {
+	if holds || a.led.not().touches(timeS-latelyS, timeS) || c.excusesAny(a.number, timeS, "lost heartbeats", "late datagrams",
+		"station silent", "late climb", "low pack", "arming refused", "stream over") {
 		return true
 	}
 	return slices.ContainsFunc(c.fault(a.number, "link_loss"), func(x span) bool {

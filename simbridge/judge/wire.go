@@ -587,13 +587,14 @@ func (c *check) inForce() {
 			accepted = append(accepted, o)
 		}
 	}
+	const sameS = 0.01 // a status that waited for the disk is published as the answer is
 	for k := range c.statuses {
 		s := &c.statuses[k]
 		var last *order
 		pending := false
 		for _, o := range accepted {
 			switch {
-			case o.answeredS <= s.timeS:
+			case o.answeredS <= s.timeS-sameS:
 				if last == nil || o.answeredS >= last.answeredS {
 					last = o
 				}
