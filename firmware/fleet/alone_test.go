@@ -32,6 +32,8 @@ func TestWhereOneMayBeThatIsLeftAlone(t *testing.T) {
 			direct[:2]},
 		{"its pack low by now: it returns", holds, ModeOffboard, 0.16, 3, direct},
 		{"or of unknown charge", px(px4Parameters{OffboardLossAction: 5, LowBatteryAction: 1}), ModeOffboard, math.NaN(), 3, direct},
+		{"not while setpoints are sent", px(px4Parameters{OffboardLossAction: 5, LowBatteryAction: 1}), ModeOffboard, math.NaN(), 1.2,
+			direct[:2]},
 		{"from its own hold", holds, ModeHold, 0.1, 60, direct},
 		{"earlier, by its parameter", px(px4Parameters{OffboardLossAction: 5, LowBatteryAction: 3, CriticalCharge: 0.4}), ModeHold, 0.45,
 			60, direct},
