@@ -293,7 +293,7 @@ func TestMeasuredState(t *testing.T) {
 			&common.MessageBatteryStatus{Voltages: [10]uint16{15000}, CurrentBattery: 1000, EnergyConsumed: -1, BatteryRemaining: 50})
 		p.until("it is given to us", func() bool { return f.Order(Resume, []Ordered{resume(1, false)}) == nil },
 			heartbeatMessage(ModeHold, true), position(500100))
-		p.until("a reboot is noticed", func() bool { return view().Reason == "rebooted" }, position(1000))
+		p.until("a reboot is noticed", func() bool { return view().Reason == "rebooted" }, position(10))
 		if v := view(); v.Phase != PhasePilot || v.Params.Complete() {
 			t.Errorf("after a reboot: %+v", v)
 		}

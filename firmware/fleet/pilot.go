@@ -105,12 +105,15 @@ func (a *aircraft) leave(f *Fleet, why, message string) {
 	f.Log.Warn(message, "aircraft", a.number, "reason", a.reason())
 }
 
-// handleReboot resets what was received from an autopilot before its reboot.
-func (a *aircraft) handleReboot(f *Fleet) {
+// handleReboot resets what was received from an autopilot before its reboot. An order of the crew since then goes on: its positions show
+// the reboot later than its HEARTBEATs did.
+func (a *aircraft) handleReboot(f *Fleet, bootedS float64) {
 	f.Log.Error("autopilot rebooted", "aircraft", a.number)
 	a.params, a.clockRate, a.batteryIDs = Parameters{autopilot: a.params.autopilot, leader: a.params.leader}, clockRate{}, nil
 	a.requestRounds = 0
-	if a.phase != PhaseIdle {
+	switch {
+	case a.engagedS > bootedS:
+	case a.phase != PhaseIdle:
 		a.handToPilot(f, "rebooted")
 		a.pilotReason = "rebooted" // which also disarmed it, or changed its mode
 	}

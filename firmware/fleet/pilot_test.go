@@ -904,6 +904,25 @@ func TestResumeNeedsAPositionSince(t *testing.T) {
 	}
 }
 
+// A position may still come between a reboot's HEARTBEAT and those that show it. One that is resumed by then flies on: nobody would
+// command it, in the mode that the leader has just chosen.
+func TestResumedBeforeItsRebootShows(t *testing.T) {
+	v := flyingVehicle(t)
+	v.mode = ModeHold
+	v.clock.Advance(100 * time.Millisecond)
+	v.sendHeartbeat()
+	v.sendState()
+	v.clock.Advance(200 * time.Millisecond)
+	if err := v.Resume(resume(1, false)); err != nil {
+		t.Fatal(err)
+	}
+	v.bootMS = 200 // since the HEARTBEAT
+	v.simulate(4*time.Second, nil)
+	if got := v.view(); got.Phase == PhasePilot {
+		t.Errorf("it is %s, %s", got.Phase, got.Reason)
+	}
+}
+
 // After a stop it is resumed at once: its autopilot's hold is what the leader commanded.
 func TestResumeAtOnceAfterAStop(t *testing.T) {
 	v := flyingVehicle(t)

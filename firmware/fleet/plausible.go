@@ -167,7 +167,7 @@ func (a *aircraft) disbelief(f *Fleet, s *positionSample) (why string) {
 	case inTime:
 		a.bootMS += since
 	case a.located && !ahead:
-		a.handleReboot(f)
+		a.handleReboot(f, s.receivedS-float64(s.bootMS)/1000)
 		a.clockRate, a.bootMS = clockRate{}, float64(s.bootMS)
 	case a.located:
 		a.clockRate, a.bootMS = clockRate{}, unwrapped(s.bootMS, a.bootMS)
