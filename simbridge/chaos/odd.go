@@ -129,8 +129,11 @@ func (p *plan) patience() time.Duration {
 
 // startAgain starts the leader, which reads its checkpoint for some time first.
 func (m *mission) startAgain(ctx context.Context, loadS float64) error {
+	if loadS == 0 { // a program of its own has no board here
+		return m.startLeader()
+	}
 	m.board.LoadS = loadS
-	if err := m.startLeader(); err != nil || loadS == 0 {
+	if err := m.startLeader(); err != nil {
 		return err
 	}
 	m.noteFault(record.LeaderLoads, 0, false, "")
