@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -182,6 +183,9 @@ func TestHostileRequests(t *testing.T) {
 		{"a function that traps", "u01", func(_ *task.Grant, r *task.Request) { r.Function = "trap" }, nil, task.Failed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if testing.Short() && strings.HasPrefix(c.name, "a function that") {
+				t.Skip("under the race detector an executor may take longer to start than its task is granted")
+			}
 			t.Parallel()
 			b := newBench(t, nil)
 			g, r := grant(), task.Request{Slot: 17, Function: "upper", Bytes: len(input)}
