@@ -111,9 +111,7 @@ func (a *aircraft) handleReboot(f *Fleet, bootedS float64) {
 	f.Log.Error("autopilot rebooted", "aircraft", a.number)
 	a.params, a.clockRate, a.batteryIDs = Parameters{autopilot: a.params.autopilot, leader: a.params.leader}, clockRate{}, nil
 	a.requestRounds = 0
-	switch {
-	case a.engagedS > bootedS:
-	case a.phase != PhaseIdle:
+	if a.phase != PhaseIdle && a.engagedS <= bootedS {
 		a.handToPilot(f, "rebooted")
 		a.pilotReason = "rebooted" // which also disarmed it, or changed its mode
 	}

@@ -47,6 +47,7 @@ type state struct {
 // function is one of a worker's functions.
 type function struct {
 	digest       string
+	hash         [12]byte // of digest, as grants have it
 	cyclesPerBit float64
 }
 
@@ -75,11 +76,13 @@ func (w *Workers) Receive(aircraft int, heartbeat *telemetry.Worker, at time.Dur
 	s := &w.state[aircraft-1]
 	s.last, s.at, s.functions = *heartbeat, at, map[string]function{}
 	for _, f := range heartbeat.Functions {
-		s.functions[f.ID] = function{f.Digest, f.CyclesPerBit}
+		hash, _ := task.FunctionHash(f.Digest) // the decoder has checked it
+		s.functions[f.ID] = function{f.Digest, hash, f.CyclesPerBit}
 	}
 	for _, c := range heartbeat.Costs {
 		if f, ok := s.functions[c.Function]; ok && f.digest == c.Digest {
-			s.functions[c.Function] = function{c.Digest, c.CyclesPerBit}
+			f.cyclesPerBit = c.CyclesPerBit
+			s.functions[c.Function] = f
 		}
 	}
 }
@@ -139,9 +142,8 @@ func (w *Workers) Grant(mission, user, function string, aircraft, slot int, bits
 	if s.key == nil || hz == 0 || bits > 8*task.MaxBytes {
 		return ""
 	}
-	hash, _ := task.FunctionHash(s.functions[function].digest) // the decoder has checked it
 	g := task.Grant{
-		Mission: task.MissionHash(w.Fleet, mission), User: task.UserHash(user), Function: hash, Slot: uint32(slot),
+		Mission: task.MissionHash(w.Fleet, mission), User: task.UserHash(user), Function: s.functions[function].hash, Slot: uint32(slot),
 		Bytes: uint32(math.Ceil(bits / 8)), Aircraft: uint8(aircraft), Share: uint16(math.Round(65535 * min(cpuHz/hz, 1))),
 	}
 	return g.Text(s.key)
