@@ -163,7 +163,8 @@ func runScript(t *testing.T, folder, script string) {
 	shell := exec.CommandContext(ctx, "bash", "-eu", "-c", flyInRealTime+script)
 	shell.Dir = folder
 	// With the flags of these tests nothing is compiled twice. `make lint` vets, once.
-	shell.Env = append(os.Environ(), "PATH="+filepath.Join(folder, "bin")+":"+os.Getenv("PATH"), "GOFLAGS="+os.Getenv("GOFLAGS")+" -vet=off")
+	shell.Env = append(os.Environ(), "PATH="+filepath.Join(folder, "bin")+":"+os.Getenv("PATH"),
+		"GOFLAGS="+os.Getenv("GOFLAGS")+" -vet=off")
 	shell.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the shell's terminals end with it
 	group := func() error { return syscall.Kill(-shell.Process.Pid, syscall.SIGTERM) }
 	shell.Cancel, shell.WaitDelay = group, 10*time.Second
