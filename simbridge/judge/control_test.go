@@ -93,3 +93,29 @@ func TestGivenBack(t *testing.T) {
 		}
 	}
 }
+
+// A return gives back what is in Hold after a stop alone, and if it names no aircraft.
+func TestReturnGivesBack(t *testing.T) {
+	for _, x := range []struct {
+		state   string
+		mode    string
+		numbers []int
+		ok      bool
+	}{
+		{telemetry.StateStopped, hold, nil, true}, {telemetry.StateStopped, hold, []int{1}, false},
+		{telemetry.StateStopped, posctl, nil, false},
+		{telemetry.StateFlying, hold, nil, false},
+	} {
+		f := servingFlight()
+		f.from(1, 110, 140, func(s *state) { s.Mode = x.mode })
+		for k := range f.statuses {
+			if f.statuses[k].timeS > 112 {
+				f.statuses[k].State = x.state
+			}
+		}
+		f.give(122, true, mission(telemetry.ActionReturn, x.numbers...))
+		if got := f.givenBackS(f.aircraft[0], 110); math.IsInf(got, 1) == x.ok {
+			t.Errorf("%+v: %.1f", x, got)
+		}
+	}
+}

@@ -575,7 +575,12 @@ func (f *flight) givenBackS(a *aircraft, fromS float64) float64 {
 			continue
 		}
 		s := a.at(o.deliveredS)
-		if o.mission.Action == telemetry.ActionReturn && s.Mode != hold || !s.Armed && !s.OnGround { // it falls
+		// A return takes aircraft in Hold from their pilots after a stop alone, and if it names none.
+		if o.mission.Action == telemetry.ActionReturn &&
+			(len(o.mission.Aircraft) > 0 || s.Mode != hold || f.stateAt(o.deliveredS) != telemetry.StateStopped) {
+			continue
+		}
+		if !s.Armed && !s.OnGround { // it falls
 			continue
 		}
 		first = min(first, o.deliveredS)
