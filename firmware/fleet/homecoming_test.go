@@ -83,7 +83,7 @@ func TestEightComeHome(t *testing.T) {
 // three, of which the last flies still.
 func TestLandsBeside(t *testing.T) {
 	for _, c := range []struct{ fellM, offM float64 }{ // from its home towards the last one's
-		{fellM: 0, offM: 10}, {fellM: -4, offM: 6}, {fellM: -7.2, offM: 2}, {fellM: -9}, {fellM: -12},
+		{fellM: 0, offM: 10}, {fellM: -4, offM: 6}, {fellM: -7.2, offM: 2}, {fellM: -9}, {fellM: -12}, {fellM: 9, offM: 2},
 	} {
 		w := newSky(t, grid(3, 1, physics.Position{EastM: 500, NorthM: 300}, 12)...)
 		for i, v := range w.fliers {
@@ -397,14 +397,17 @@ func TestHeldPlace(t *testing.T) {
 // not taken for one that has landed and keeps its motors running: its order goes on.
 func TestLandedStandsStill(t *testing.T) {
 	for name, c := range map[string]struct {
-		sinkMPS, mps float64
-		handed       bool
-	}{"stands": {0, 0, true}, "sinks": {0.5, 0, false}, "moves": {0, 2, false}} {
+		sinkMPS, mps, offM float64
+		handed             bool
+	}{"stands": {handed: true}, "stands, by an inexact receiver": {mps: 0.7, offM: 1.5, handed: true}, "sinks": {sinkMPS: 0.5},
+		"moves": {mps: 2}} {
 		f := &Fleet{Log: slog.New(slog.DiscardHandler), Clock: clock.New()}
 		a := &aircraft{number: 1, upM: 60, velocity: physics.Position{EastM: c.mps}, control: control{homeward: true, phase: PhaseLanding}}
 		for now := 100.0; now < 132; now++ {
 			a.awaitDisarm(f, now)
 			a.upM -= height.AboveOrigin(c.sinkMPS)
+			a.upM += height.AboveOrigin(c.offM)
+			c.offM = -c.offM
 		}
 		if handed := a.phase == PhasePilot; handed != c.handed {
 			t.Errorf("one that %s: with its pilot %v", name, handed)

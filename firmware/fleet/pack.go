@@ -43,30 +43,38 @@ func mostCharge(voltageV float64, cellV [2]float64) float64 {
 
 // show enters a battery reading and the charge, of which a jump counts from the second
 // reading on. It returns whether the second reading in a row shows another pack. A charge above
-// the most that the voltage at rest leaves possible shows none: its autopilot has booted.
-func (p *Pack) show(r energy.Reading, charge, most float64, atRest bool) bool {
-	seen, first := p.seen, p.Charge == nil && p.VoltageV == 0
+// the most that the voltage at rest leaves possible shows none: its autopilot has booted. What was drawn
+// is a part of the pack, since it was fitted.
+func (p *Pack) show(r energy.Reading, charge, most, drawn float64, atRest bool) bool {
+	seen, first := p.seen, p.VoltageV == 0
 	p.seen = 0
 	restarted := r.ConsumedHJ < p.ConsumedHJ || r.BootS > 0 && r.BootS < p.BootS-1 // it is extrapolated
-	switch {
-	case !atRest || !restarted:
-	case p.isFuller(charge, r.VoltageV) && !(charge > most):
+	if atRest && restarted && p.isFuller(charge, r.VoltageV) && !(charge > most) {
 		if p.seen = seen + 1; p.seen < 2 {
 			return false
 		}
 		*p = Pack{CapacityJ: p.CapacityJ}
 		p.follow(r, charge, true)
+		p.bound(charge, most, 0)
 		return true
-	default:
-		return false
 	}
-	p.follow(r, charge, atRest)
-	if missing := max(charge-most, 0); first && missing > 0 {
-		p.Missing = missing
-	} else if atRest && missing < p.Missing { // the first reading was wrong by so much, at least
-		p.Missing = missing
+	if !atRest || !restarted {
+		p.follow(r, charge, atRest)
+	}
+	if was := p.Missing; atRest {
+		p.bound(charge, most, drawn)
+		if !first && !restarted { // the reading that said more was wrong by so much, at least
+			p.Missing = min(p.Missing, was)
+		}
 	}
 	return false
+}
+
+// bound has no more be left of the pack than its voltage at rest leaves possible, where no charge says less.
+func (p *Pack) bound(charge, most, drawn float64) {
+	if p.Missing = 0; !(charge <= most) && !math.IsNaN(most) {
+		p.Missing = max(1-drawn-most, 0)
+	}
 }
 
 // fittedJ is what the meter's total was when the pack was full, whether that was drawn here or before it was fitted.
@@ -121,7 +129,7 @@ func (a *aircraft) updatePack(f *Fleet, now float64) {
 	if atRest {
 		most = mostCharge(r.VoltageV, a.params.kind().traits().restCellV)
 	}
-	if drawnJ := a.meter.DrawnJ(now) - p.FittedJ; p.show(r, a.meter.Charge(), most, atRest) {
+	if drawnJ := a.meter.DrawnJ(now) - p.FittedJ; p.show(r, a.meter.Charge(), most, drawnJ/a.meter.CapacityJ, atRest) {
 		p.FittedJ = a.meter.DrawnJ(now)
 		f.Log.Info("another battery is fitted", "aircraft", a.number, "drawn_from_the_last_j", drawnJ)
 	}

@@ -164,7 +164,7 @@ func TestSwappedPackIsAnEvent(t *testing.T) {
 		got := 0
 		for i := range c.readings {
 			r := energy.Reading{ConsumedHJ: c.counter, CurrentA: 0.3, VoltageV: c.voltageV, Charge: c.charge, BootS: c.bootS + float64(i)}
-			if p.show(r, c.charge, nan, c.atRest) && got == 0 {
+			if p.show(r, c.charge, nan, 0, c.atRest) && got == 0 {
 				got = i + 1
 			}
 		}
@@ -189,19 +189,32 @@ func TestFullAtBoot(t *testing.T) {
 		p := Pack{CapacityJ: 99e3, FittedJ: 1e3, Charge: new(0.34), VoltageV: usedV, ConsumedHJ: 700, BootS: 800}
 		got := false
 		for i := range 5 {
-			got = p.show(reading(voltageV, 20+float64(i)), 1, most(voltageV), true) || got
+			got = p.show(reading(voltageV, 20+float64(i)), 1, most(voltageV), 0.6, true) || got
 		}
 		if got != swapped || !swapped && p.FittedJ != 1e3 {
 			t.Errorf("a full charge at %v V after a boot is another pack: %v, want %v; %+v", voltageV, got, swapped, p)
 		}
 	}
 	var p Pack
-	p.show(reading(usedV, 20), 1, most(usedV), true)
+	p.show(reading(0, 20), math.NaN(), math.NaN(), 0, true) // no voltage and no charge yet
+	p.show(reading(usedV, 20), 1, most(usedV), 0, true)
 	if lacks := 1 - most(usedV); math.Abs(p.Missing-lacks) > 1e-9 || math.Abs(p.fittedJ(100e3)+lacks*100e3) > 1e-3 {
 		t.Errorf("of a pack at %v V, first seen at a charge of 1, %v is missing, want %v", usedV, p.Missing, lacks)
 	}
-	if p.show(reading(fullV, 21), 1, most(fullV), true); p.Missing > 0 {
+	if p.show(reading(fullV, 21), 1, most(fullV), 0, true); p.Missing > 0 {
 		t.Errorf("one wrong voltage, and %v stays missing", p.Missing)
+	}
+	for _, charge := range []float64{0.87, math.NaN()} { // it has counted some since it booted, or counts none
+		var p Pack
+		p.show(reading(usedV, 20), charge, most(usedV), 0, true)
+		if lacks := 1 - most(usedV); math.Abs(p.Missing-lacks) > 1e-9 {
+			t.Errorf("at a charge of %v, %v is missing, want %v", charge, p.Missing, lacks)
+		}
+		p.show(reading(usedV, 20), charge, most(usedV), 0.6, true)
+		p.show(reading(usedV, 3), charge, most(usedV)-0.2, 0.6, true) // another one that holds less, fitted with a boot
+		if lacks := 1 - 0.6 - (most(usedV) - 0.2); math.Abs(p.Missing-lacks) > 1e-9 {
+			t.Errorf("at a charge of %v, %v is missing of one that holds less, want %v", charge, p.Missing, lacks)
+		}
 	}
 }
 

@@ -241,7 +241,7 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 		}
 		target := f.landingPlace(a)
 		if why := f.homeBlocked(a, now); why != "" {
-			below := f.parkedAt(a, a.position, f.Limits.SeparationM)
+			below := f.parkedAt(a, a.position, f.Limits.SeparationM, f.Limits.SeparationM)
 			if below == nil || why == batteryLow {
 				f.Log.Error(why+" on its way home; lands where it is", "aircraft", a.number, "since_s", now-a.nearerHomeS)
 				a.phase = PhaseLanding
@@ -271,7 +271,9 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 			a.awaitDisarm(f, now)
 			return nil, false // it disarms by itself
 		}
-		a.groundS = 0
+		if a.landed == nil || !*a.landed { // a receiver's speed is wrong for a moment
+			a.groundS = 0
+		}
 		if want := a.landingRole(); a.role() != want {
 			if a.landingAskedS == 0 {
 				a.landingAskedS = now
@@ -370,7 +372,8 @@ func (a *aircraft) overHome() bool {
 // would be a crash, and an autopilot that may be wrong about the ground, or has been told
 // to run its motors on, is for someone who sees it.
 func (a *aircraft) awaitDisarm(f *Fleet, now float64) {
-	if a.groundS == 0 || a.upM.Off(a.groundUpM) > arrivedM || a.velocity.Norm() > stillMPS {
+	const sinksM = 5 // a receiver's height is off by less, and the slowest descent takes it further in that time
+	if a.groundS == 0 || a.upM.Off(a.groundUpM) > sinksM || a.velocity.Norm() > landedMPS {
 		a.groundS, a.groundUpM = now, a.upM
 	}
 	if now-a.groundS > disarmTimeoutS {
@@ -411,9 +414,14 @@ func (f *Fleet) homeBlocked(a *aircraft, now float64) string {
 	return ""
 }
 
-// parkedAt is where another stands on the ground, nearer to a place than a distance; nil: none.
-func (f *Fleet) parkedAt(a *aircraft, place physics.Position, withinM float64) *physics.Position {
+// parkedAt is where another stands on the ground, nearer to a place than one distance if it stands at its own home, and than
+// another if it does not; nil: none.
+func (f *Fleet) parkedAt(a *aircraft, place physics.Position, atHomeM, elsewhereM float64) *physics.Position {
 	for _, b := range f.aircraft {
+		withinM := elsewhereM
+		if b.overHome() {
+			withinM = atHomeM
+		}
 		if b != a && b.located && !b.isObstacle() && b.position.Sub(place).Norm() < withinM {
 			return &b.position
 		}
@@ -426,15 +434,16 @@ func (f *Fleet) parkedAt(a *aircraft, place physics.Position, withinM float64) *
 func (f *Fleet) landingPlace(a *aircraft) physics.Position {
 	const near, ringM, directions, ringsM = 0.8, 2, 16, 100
 	clearM := f.Physics.SeparationM
-	leftM := near * clearM // one that is to land beside it returns to it once more is clear, so that it does not waver
+	widerM := clearM + 2*landsWithinM
+	atHomeM, elsewhereM := near*clearM, clearM // one that is to land beside it returns to it once more is clear, so that it does not waver
 	if a.landsBeside != nil {
-		leftM = clearM
+		atHomeM, elsewhereM = clearM, widerM
 	}
-	if f.parkedAt(a, *a.home, leftM) == nil {
+	if f.parkedAt(a, *a.home, atHomeM, elsewhereM) == nil {
 		a.landsBeside = nil
 		return *a.home
 	}
-	if a.landsBeside != nil && f.parkedAt(a, *a.landsBeside, near*clearM) == nil {
+	if a.landsBeside != nil && f.parkedAt(a, *a.landsBeside, clearM, clearM) == nil {
 		return *a.landsBeside
 	}
 	for r := float64(ringM); r <= ringsM; r += ringM {
@@ -442,7 +451,7 @@ func (f *Fleet) landingPlace(a *aircraft) physics.Position {
 			north, east := math.Sincos(2 * math.Pi * float64(k) / directions)
 			p := a.home.Add(physics.Position{EastM: r * east, NorthM: r * north})
 			p.EastM, p.NorthM = f.inside(p.EastM, a.home.EastM), f.inside(p.NorthM, a.home.NorthM)
-			if f.parkedAt(a, p, clearM+2*landsWithinM) == nil && !f.othersLandAt(a, p, clearM) {
+			if f.parkedAt(a, p, widerM, widerM) == nil && !f.othersLandAt(a, p, clearM) {
 				a.landsBeside = &p
 				return p
 			}

@@ -44,7 +44,7 @@ type View struct {
 	// long it may wait there for those that land first.
 	TransitMPS, WaitS float64
 
-	Fresh    bool // position and HEARTBEAT are recent enough for setpoints
+	Fresh    bool // position and HEARTBEAT are recent enough for commands
 	Partly   bool // its position is, and its HEARTBEAT is not: a link that is back brings the one before the other
 	Flying   bool // by the leader's setpoints, with a fresh state
 	Climbs   bool // by them, to H from far below it, before it flies anywhere
@@ -168,6 +168,7 @@ func (f *Fleet) Views() (views []View) {
 // view is what an aircraft knows of itself.
 func (a *aircraft) view(now float64) View {
 	fresh, msPerS := a.fresh(now), a.clockRate.msPerS()
+	obeys := fresh && a.heartbeatFresh(now)
 	return View{
 		AtS: now, Number: a.number, SystemID: a.conf.SystemID,
 		Received: a.received, AgeS: now - a.receivedS, StaleS: now - min(a.positionS, a.heartbeatS),
@@ -177,7 +178,7 @@ func (a *aircraft) view(now float64) View {
 		Phase: a.phase, Homeward: a.homeward, Foreign: a.foreign, Reason: a.reason(), SentHome: a.sentHome, Lost: a.lost, Params: a.params,
 		Twin: a.twinS > 0 && now-a.twinS < twinForgottenS,
 
-		Fresh: fresh, Partly: !fresh && a.positionFresh(now),
+		Fresh: obeys, Partly: !obeys && a.positionFresh(now),
 		Flying: a.phase == PhaseFlying && a.role() == RoleCommanded && fresh, Climbs: a.climbFrom != nil,
 		InAir: a.inAir() && !a.lost, Obstacle: a.isObstacle(), PreArm: a.preArmNow(),
 		Measured:  a.located && !a.silent(now) && a.meter.Measured(now, silentAfterS),

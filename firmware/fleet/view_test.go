@@ -72,3 +72,18 @@ func TestStaleIsTheOlder(t *testing.T) {
 		}
 	}
 }
+
+// Setpoints go on for a second longer than an aircraft can be commanded by its last HEARTBEAT; what a view says is the latter, or a
+// command would be accepted and not given.
+func TestOldHeartbeat(t *testing.T) {
+	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	v.simulate(6*time.Second, nil)
+	for range 25 {
+		v.advance(100 * time.Millisecond)
+		v.bootMS += 100
+		v.transmit(v.positionMessage())
+	}
+	if got := v.view(); got.Fresh || !got.Partly {
+		t.Errorf("%.1f s after its HEARTBEAT: fresh %v, partly %v", got.StaleS, got.Fresh, got.Partly)
+	}
+}

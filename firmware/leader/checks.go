@@ -87,7 +87,7 @@ func (c *checks) returnStopped(*telemetry.Mission) (stopped []fleet.Ordered, err
 			stopping = true
 		case !v.Fresh: // after a restart it is not known yet whether it is in the air
 			why = fmt.Errorf("nothing recent was received from aircraft %d; send it again once its messages are back", v.Number)
-			if v.StaleS < fleet.LostAfterS {
+			if v.StaleS < fleet.LostAfterS || v.Partly { // to pass over one that is just back would leave it up there
 				return nil, why
 			}
 		case !v.InAir || v.Role != fleet.RoleHold:
@@ -161,7 +161,7 @@ func (c *checks) resume(m *telemetry.Mission) (resumed []fleet.Ordered, err erro
 			return nil, fmt.Errorf("aircraft %d is on the ground; launch takes off", v.Number)
 		case named && !v.WithPilot():
 			return nil, fmt.Errorf("aircraft %d needs no resume: no pilot has it", v.Number)
-		case named || v.WithPilot() && v.Obstacle && v.Partly: // to pass over one that is just back would leave it up there
+		case named || v.WithPilot() && v.Obstacle && v.Partly: // as returnStopped
 			return nil, fmt.Errorf("aircraft %d: no position or no HEARTBEAT for %.1f s; send it again once its messages are back",
 				v.Number, v.StaleS)
 		}

@@ -34,6 +34,10 @@ func TestReturnBeforeAircraftAreReceived(t *testing.T) {
 	if ordered, _ := l.checks(l.views).returnStopped(nil); len(ordered) != 1 || ordered[0].Number != 1 {
 		t.Errorf("the other silent for long: %v returns", ordered)
 	}
+	l.views[1].Partly = true
+	if ordered, err := l.checks(l.views).returnStopped(nil); err == nil || !strings.Contains(err.Error(), "from aircraft 2") {
+		t.Errorf("the other back but for its HEARTBEAT: %v returns, %v", ordered, err)
+	}
 }
 
 // An aircraft whose positions are back before its HEARTBEAT is not passed over by a resume of all: nobody else would

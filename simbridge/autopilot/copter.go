@@ -240,7 +240,7 @@ func (v *vehicle) copterTakeOff(heightM float64) common.MAV_RESULT {
 	if v.mode != ModeOffboard || !v.armed || !v.landed || !(heightM > 0) {
 		return common.MAV_RESULT_FAILED
 	}
-	v.takeoffUpM = v.home.UpM + heightM
+	v.takeoffUpM = v.home.UpM + v.driftM() + heightM
 	v.setIntendedMode(ModeTakeoff)
 	return common.MAV_RESULT_ACCEPTED
 }

@@ -253,7 +253,7 @@ func (v *vehicle) takeoffTargetUpM(param [7]float64) float64 {
 	case math.IsNaN(param[6]) || math.IsInf(param[6], 0):
 		return v.home.UpM + 2.5 // MIS_TAKEOFF_ALT
 	}
-	return param[6] - v.conf.Origin.AltM - v.driftM()
+	return param[6] - v.conf.Origin.AltM
 }
 
 // parseSetMode reads DO_SET_MODE: base mode with the custom flag, PX4's main and sub

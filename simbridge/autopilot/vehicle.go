@@ -88,7 +88,7 @@ type vehicle struct {
 	setpointUS              int64                        // when the last one was received; 0: none since boot
 	holdPosition            geo.Local                    // where Hold stays, and Return and Land descend
 	brake                   brake                        // in Hold, until it is still
-	takeoffUpM              float64                      // height that Takeoff climbs to; NaN: stays on the ground
+	takeoffUpM              float64                      // height that Takeoff climbs to, as it measures it; NaN: stays on the ground
 	velocityIntegral        geo.Local                    // of the velocity error, for the controller
 	accel                   geo.Local                    // m/s^2, lags behind the command
 	statusTexts             []common.MessageStatustext   // not sent yet

@@ -51,7 +51,9 @@ func (p *plan) drawAdded(c *Config, k int) {
 	r := rand.New(rand.NewPCG(c.Seed, 1<<59|uint64(k)))
 	p.RetainedReports, p.EmptyBattery = r.IntN(4) == 0, r.IntN(4) == 0
 	if works := []groundWork{launchBeside, launchTwo, launchUsedPack}; r.IntN(2) == 0 && p.RelaunchesGrounded && p.MonitorS == 0 {
-		p.GroundWork = works[r.IntN(len(works))]
+		if p.GroundWork = works[r.IntN(len(works))]; p.GroundWork == launchUsedPack && p.NoCharge { // nobody could know
+			p.GroundWork = launchTwo
+		}
 	}
 	if c.Processes || p.lands() || p.BoundedPacks || !p.isUndisturbed() || p.hasFaultIn(Idle) || p.hasFault(onlyFirst...) {
 		return
@@ -78,11 +80,12 @@ func (m *mission) injectAdded(ctx context.Context, f fault) (met bool, err error
 	case OtherVehicle:
 		a.SayPlane(true)
 		m.sleepSlots(ctx, 3)
-		word := "HEARTBEAT" // a plane's counts as none of a PX4 that is flown
-		if m.plan.isCopter(i) {
-			word = "FIXED_WING"
+		if !m.plan.isCopter(i) { // of a PX4 that is flown a plane's HEARTBEAT counts as none
+			err = m.requireRefusal(ctx, "a plane", "HEARTBEAT")
 		}
-		err = m.requireRefusal(ctx, "a plane", word)
+		if m.plan.isCopter(i) || err != nil {
+			err = m.requireRefusal(ctx, "a plane", "FIXED_WING")
+		}
 		a.SayPlane(false)
 		m.sleepSlots(ctx, 3)
 	case ParameterChange:

@@ -46,7 +46,7 @@ func (p *plan) drawNext(c *Config, k int) {
 		return
 	case p.NoCharge: // what was drawn is all that is known of it
 		x.Pack, x.By = packKept, []string{byNew, byRestart}[r.IntN(2)]
-	case x.Pack == packRecharged && (x.By == byFresh || !full):
+	case x.Pack == packRecharged && (x.By == byFresh || !full || p.hasFault(Reboot)): // a boot and a full charge are another pack's
 		x.Pack = packKept
 	}
 	p.Next = &x

@@ -410,6 +410,7 @@ type stranger struct {
 	client *telemetry.Client
 	topics telemetry.Topics
 	asking sync.WaitGroup
+	late   sync.Mutex // held while a worker is started again
 
 	mutex  sync.Mutex
 	slot   int
@@ -456,6 +457,10 @@ func (s *stranger) try(d, other telemetry.Decision) {
 	ask := func(wrong string, grant []byte, input []byte) { s.ask(w, d, wrong, grant, input) }
 	n := d.Slot % 6
 	if w.is(workerLate) {
+		if !s.late.TryLock() { // that of the slot before takes longer than a slot
+			return
+		}
+		defer s.late.Unlock()
 		ask("", sealed, input)
 		w.stop()
 		w.m.noteFault(record.WorkerStarts, w.i+1, false, "")

@@ -44,8 +44,7 @@ func (c *check) obeyed() {
 				continue
 			}
 			if s.Mode == land && !returns {
-				c.atMost(fromS, touchesM, s.PositionM[2], "aircraft %d is resumed %.1f m above the ground as it lands", a.number,
-					s.PositionM[2])
+				c.atMost(fromS, touchesM, s.heightM(), "aircraft %d is resumed %.1f m above the ground as it lands", a.number, s.heightM())
 			}
 			boundS := float64(withinS)
 			for _, next := range c.missionOrders(telemetry.ActionResume, telemetry.ActionReturn, telemetry.ActionStop,

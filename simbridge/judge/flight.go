@@ -485,8 +485,11 @@ func (a *aircraft) derive(f *flight) {
 	a.inAir = a.in(func(s *state) bool { return s.heightM() > offGroundM })
 	a.aground = a.in(func(s *state) bool { return s.OnGround })
 	a.offboard = a.in(func(s *state) bool { return s.Mode == offboard && s.Armed && !s.OnGround })
+	armed := false // since it last took off: one that touches the ground with its motors on has no other home for that
 	for k := 1; k < len(a.states); k++ {
-		if a.states[k-1].OnGround && !a.states[k].OnGround {
+		armed = armed && a.states[k].Armed
+		if a.states[k-1].OnGround && !a.states[k].OnGround && !armed {
+			armed = a.states[k].Armed
 			home := a.states[k].PositionM
 			home[2] = f.groundM(a, home)
 			a.takeOffs = append(a.takeOffs, takeOff{a.states[k].timeS, home})

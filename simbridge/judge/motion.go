@@ -497,7 +497,7 @@ func (c *check) pack() {
 	for _, a := range c.aircraft {
 		for k := range a.states {
 			s := &a.states[k]
-			if s.OnGround || !a.isLed(s.timeS-0.1) {
+			if s.OnGround || !a.isLed(s.timeS-0.1) || c.excuses("mode refused", a.number, s.timeS) {
 				continue
 			}
 			c.finding.Active += record.PeriodS

@@ -144,9 +144,13 @@ func (c *check) measuredJoules() {
 			if r.Missed || len(c.unread(a).and(spans{{0, endS}})) > 0 {
 				continue
 			}
+			fellJ := 0.0 // counted on for one whose motors were stopped; no joule is taken back
+			if c.fault(a.number, "pilot_disarm").touches(0, endS) {
+				fellJ = c.Physics.Propulsion.PowerW(0) * a.MonitorS
+			}
 			truth := a.spentJ(endS) - a.spentJ(c.epochS)
-			c.atMost(endS, math.Abs(booked-truth), slackJ+a.spreadW(endS, lagS)*lagS+(heldW+a.spreadW(endS,
-				2*a.MonitorS+lagS))*a.MonitorS+math.Abs(a.gain()-1)*
+			c.atMost(endS, math.Abs(booked-truth), slackJ+fellJ+a.spreadW(endS, lagS)*lagS+(heldW+a.spreadW(endS,
+				3*a.MonitorS+lagS))*a.MonitorS+math.Abs(a.gain()-1)*
 				a.spentJ(endS), "the ledger has %.0f J of aircraft %d up to slot %d, it drew %.0f", booked, a.number, r.Slot, truth)
 		}
 	}
@@ -161,7 +165,8 @@ func (c *check) modelledJoules() {
 			var from *status
 			fromJ := 0.0
 			c.told(func(s *status, t *telemetry.StatusAircraft, o *aircraft, _ float64) {
-				if o != a || t.EnergySource != modelSource || !known.contains(s.timeS) {
+				inSlots := s.State == telemetry.StateFlying || s.State == telemetry.StateHolding
+				if o != a || t.EnergySource != modelSource || !inSlots || !known.contains(s.timeS) {
 					if o == a {
 						from = nil
 					}

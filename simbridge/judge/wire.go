@@ -292,7 +292,7 @@ func (c *check) toldCharge() {
 	const near, lagS = 0.02, 1
 	c.told(func(s *status, t *telemetry.StatusAircraft, a *aircraft, ageS float64) {
 		if now := a.at(s.timeS); t.Battery != nil {
-			left := now.LeftJ / now.PackJ
+			left := max(now.LeftJ, 0) / now.PackJ
 			off, most := math.Abs(*t.Battery-left), near+math.Abs(a.gain()-1)*(1-left)+climbW*(a.MonitorS+lagS)/now.PackJ
 			if off > most && c.excusesAny(a.number, s.timeS, "battery misread", "link cut", "leader away") {
 				return
