@@ -191,9 +191,14 @@ func (m *mission) orderWhileDiskStands(ctx context.Context, f fault) {
 
 // prepareGround does the crew's work with an aircraft on the ground, and returns which are to be launched now.
 func (m *mission) prepareGround(ground []int) []int {
-	const awayS, besideM, usedShare = lostS + 2, 3, 0.9
+	const awayS, besideM, usedShare, highM = lostS + 2, 3, 0.9, 20 // whoever carries one waits until the other has left
 	i, a, work := ground[0], m.autopilots[ground[0]], m.plan.GroundWork
-	flies := slices.IndexFunc(m.autopilots, func(a *autopilot.Autopilot) bool { s := a.State(); return s.Armed && !s.Landed })
+	flies := -1
+	for k, other := range m.autopilots {
+		if s := other.State(); flies < 0 && s.Armed && !s.Landed && s.Position.UpM > m.standM(k).UpM+highM {
+			flies = k
+		}
+	}
 	if m.elapsedSlots() < m.groundUntil {
 		return nil
 	}
