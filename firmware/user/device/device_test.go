@@ -231,7 +231,7 @@ func TestTasksAreComputed(t *testing.T) {
 			if c.before != nil {
 				c.before(f)
 			}
-			cycles := 1e6 // all of it here takes 19 s of wall time: nothing is late
+			cycles := 1e7 // all of it here takes three minutes of wall time: nothing is late
 			if c.function == "asleep" {
 				cycles = 1e4
 			}
