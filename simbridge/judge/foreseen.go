@@ -287,7 +287,8 @@ func (c *check) staysUp() {
 			p := packFlight{check: c, a: a, landing: landing{at: s}, truth: truth}
 			homeJ := p.leastHomeJ(s)
 			homeJ += c.windJ(homeJ, a.descentS(s.PositionM[2]))
-			most := keptJ(pack, s) + margin*homeJ + slackJ + p.sensorJ() + c.waitsS(a, s.timeS)*p.powerW(s.timeS, physics.Position{})
+			homeJ = margin*homeJ + c.unclearAirJ(homeJ, s.timeS)
+			most := keptJ(pack, s) + homeJ + slackJ + p.sensorJ() + c.waitsS(a, s.timeS)*p.powerW(s.timeS, physics.Position{})
 			c.atMost(s.timeS, s.LeftJ, most, "aircraft %d lands in slot %.0f with %.0f J, and is to stay in the air down to %.0f", a.number,
 				c.slotAt(s.timeS), s.LeftJ, most)
 		}

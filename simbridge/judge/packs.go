@@ -7,6 +7,7 @@ import (
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/record"
 	"prefdt/simbridge/world"
+	"prefdt/telemetry"
 )
 
 // packRules are of the charge left at touchdown, where the crew's budget names it.
@@ -215,11 +216,22 @@ func (c *check) usesPack() {
 		marginJ := (landingShare*(a.descentS(c.Physics.AltitudeM)+autopilot.LandDetectS) + errorS) * hoverW
 		windJ := max(calmW-hoverW, 0) * a.descentS(c.Physics.AltitudeM) // a hover in wind takes less, on which nobody can count
 		bound := max(most*l.at.PackJ, p.share*l.at.PackJ+marginJ) + p.sensorJ() + counterStepJ + 2*heldErrorW*a.MonitorS + waitS*hoverW +
-			windJ
+			windJ + c.unclearAirJ(hoverW*a.descentS(c.Physics.AltitudeM), from)
 		c.leftShares = append(c.leftShares, p.leftJ()/l.at.PackJ)
 		c.atMost(l.at.timeS, p.leftJ(), bound, "aircraft %d lands with %.2f %% of its pack of %.0f J, and left the slots for it", a.number,
 			100*p.leftJ()/l.at.PackJ, l.at.PackJ)
 	})
+}
+
+// unclearAirJ is what a way home may be counted dearer once the crew had the fleet hover: that shows nothing of the wind, and the reserve
+// is kept in any that is likely.
+func (c *check) unclearAirJ(homeJ, timeS float64) float64 {
+	const share = 0.2
+	if !c.ordered(0, timeS, telemetry.ActionHold) {
+		return 0
+	}
+	c.finding.Assumed["the wind is not known in a hold"]++
+	return share * homeJ
 }
 
 // waitsS is how long an aircraft may have to wait until others that land beside it are lower.
