@@ -146,10 +146,10 @@ func (m *mission) startAgain(ctx context.Context, loadS float64) error {
 // failToStart has the leader start and end several times, without its checkpoint.
 func (m *mission) failToStart(ctx context.Context) error {
 	const aliveS, never = 9, 3600
-	defer func() { m.board.LoadS = 0 }()
 	for range m.plan.Loops {
 		m.board.LoadS = never
-		if err := m.startLeader(); err != nil {
+		err := m.startLeader()
+		if m.board.LoadS = 0; err != nil {
 			return err
 		}
 		m.sleepWall(ctx, aliveS)

@@ -23,7 +23,7 @@ var toldRules = []Rule{
 		contract + "status", (*check).toldReason},
 	{"told parameter", "statuses, parameters that another station changes", "its name in the aircraft's reason, from 3 s after on",
 		contract + "status", (*check).toldParameter},
-	{"measured joules", "true joules, the ledger's rows", "50 J in the slots, and by how much its power differed in the last " +
+	{"measured joules", "true joules, the ledger's rows", "75 J in the slots, and by how much its power differed in the last " +
 		"second, where each reading arrives and is right", contract + "joules",
 		(*check).measuredJoules},
 	{"modelled joules", "true joules, statuses", "15 % and 80 J in 4 s in which nothing is measured, and what flying costs was before",
@@ -129,7 +129,7 @@ func (c *check) toldParameter() {
 
 // measuredJoules is of missions in which nothing hides a reading: there the ledger has each joule.
 func (c *check) measuredJoules() {
-	const slackJ, heldW, lagS = 50, 25, 1
+	const slackJ, heldW, lagS = 75, 25, 1
 	if c.bounded() || c.has("battery_wild", "battery_handover", "battery_reset", "battery_second", "autopilot_reboot") {
 		return
 	}
