@@ -233,6 +233,11 @@ func (a *aircraft) heartbeatFresh(now float64) bool {
 	return a.channel != nil && now-a.heartbeatS <= staleAfterS
 }
 
+// commandable is whether a command can be given: its position and its mode are recent.
+func (a *aircraft) commandable(now float64) bool {
+	return a.positionFresh(now) && a.heartbeatFresh(now)
+}
+
 // fresh is whether setpoints can be sent: the position is recent, and the HEARTBEAT no
 // older than heartbeatTimeoutS.
 func (a *aircraft) fresh(now float64) bool {

@@ -106,7 +106,7 @@ func (a *aircraft) launchRefusal(now float64) error {
 		return foreignError(a.foreign)
 	case a.phase != PhaseIdle && a.phase != PhasePilot:
 		return fmt.Errorf("is %s already", a.phase)
-	case !a.fresh(now) || !a.heartbeatFresh(now):
+	case !a.commandable(now):
 		return a.staleError(now)
 	case !a.onGround():
 		return errors.New("is not on the ground, by its own report")
@@ -130,7 +130,7 @@ func (a *aircraft) resumeRefusal(now float64) error {
 		return foreignError(a.foreign)
 	case a.phase != PhaseIdle && a.phase != PhasePilot && !(a.phase == PhaseStopping && a.role() == RoleHold):
 		return fmt.Errorf("is %s already", a.phase)
-	case !a.fresh(now) || !a.heartbeatFresh(now):
+	case !a.commandable(now):
 		return a.staleError(now)
 	case a.positionS < a.modeUnexplainedS: // its autopilot may have rebooted, which its next position shows
 		return errors.New("sent no position since its mode changed; send it again")
@@ -164,7 +164,7 @@ func (f *Fleet) Rejoin(number int) (err error) {
 		a.mayEngage = a.restoredEngaged
 		why := ""
 		switch high := a.upM > f.bandFromM(); {
-		case !a.fresh(now) || !a.heartbeatFresh(now):
+		case !a.commandable(now):
 			why = "not received since the restart"
 		case a.bootS(now) > 0 && a.bootS(now) < a.restoredBootS:
 			why = "rebooted while the leader was down"

@@ -167,8 +167,7 @@ func (f *Fleet) Views() (views []View) {
 
 // view is what an aircraft knows of itself.
 func (a *aircraft) view(now float64) View {
-	fresh, msPerS := a.fresh(now), a.clockRate.msPerS()
-	obeys := fresh && a.heartbeatFresh(now)
+	commandable, msPerS := a.commandable(now), a.clockRate.msPerS()
 	return View{
 		AtS: now, Number: a.number, SystemID: a.conf.SystemID,
 		Received: a.received, AgeS: now - a.receivedS, StaleS: now - min(a.positionS, a.heartbeatS),
@@ -178,8 +177,8 @@ func (a *aircraft) view(now float64) View {
 		Phase: a.phase, Homeward: a.homeward, Foreign: a.foreign, Reason: a.reason(), SentHome: a.sentHome, Lost: a.lost, Params: a.params,
 		Twin: a.twinS > 0 && now-a.twinS < twinForgottenS,
 
-		Fresh: obeys, Partly: !obeys && a.positionFresh(now),
-		Flying: a.phase == PhaseFlying && a.role() == RoleCommanded && fresh, Climbs: a.climbFrom != nil,
+		Fresh: commandable, Partly: !commandable && a.positionFresh(now),
+		Flying: a.phase == PhaseFlying && a.role() == RoleCommanded && a.fresh(now), Climbs: a.climbFrom != nil,
 		InAir: a.inAir() && !a.lost, Obstacle: a.isObstacle(), PreArm: a.preArmNow(),
 		Measured:  a.located && !a.silent(now) && a.meter.Measured(now, silentAfterS),
 		ClockRate: a.clockRate.ratio(), BootMS: a.bootMS + (now-a.positionS)*msPerS, ClockMSPerS: msPerS,

@@ -73,8 +73,8 @@ func TestStaleIsTheOlder(t *testing.T) {
 	}
 }
 
-// Setpoints go on for a second longer than an aircraft can be commanded by its last HEARTBEAT; what a view says is the latter, or a
-// command would be accepted and not given.
+// Setpoints go on for eight seconds longer than an aircraft can be commanded by its last HEARTBEAT; what a view says is the latter, or
+// a command would be accepted and not given.
 func TestOldHeartbeat(t *testing.T) {
 	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 	v.simulate(6*time.Second, nil)

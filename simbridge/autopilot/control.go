@@ -122,7 +122,7 @@ func (v *vehicle) velocityCommand() geo.Local {
 	case ModeTakeoff:
 		to := v.holdPosition
 		if !math.IsNaN(v.takeoffUpM) { // it is if commanded in the air
-			to.UpM = v.takeoffUpM - v.driftM()
+			to.UpM = v.takeoffToUpM()
 		}
 		return v.velocityTowards(to)
 	case ModeReturn:
@@ -319,7 +319,7 @@ func (v *vehicle) climbCommanded() bool {
 	}
 	switch v.mode {
 	case ModeTakeoff:
-		return v.takeoffUpM-v.driftM() > v.body.Position.UpM+0.5
+		return v.takeoffToUpM() > v.body.Position.UpM+0.5
 	case ModeOffboard:
 		s, p := &v.setpoint, v.body.Position
 		return !v.conf.Copter && orZero(s.Velocity.UpM)+orZero(s.Position.UpM-p.UpM) > 0.3
@@ -330,7 +330,7 @@ func (v *vehicle) climbCommanded() bool {
 // endTakeoffOrTouchDown ends a take-off at its height and a descent at the ground.
 func (v *vehicle) endTakeoffOrTouchDown() {
 	b := &v.body
-	if toUpM := v.takeoffUpM - v.driftM(); v.mode == ModeTakeoff && b.Position.UpM > toUpM-0.5 && b.Velocity.UpM < 0.5 {
+	if toUpM := v.takeoffToUpM(); v.mode == ModeTakeoff && b.Position.UpM > toUpM-0.5 && b.Velocity.UpM < 0.5 {
 		v.setIntendedMode(map[bool]Mode{true: ModeOffboard, false: ModeHold}[v.conf.Copter])
 		v.holdPosition.UpM = toUpM
 	}

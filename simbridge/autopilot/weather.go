@@ -63,6 +63,9 @@ func (v *vehicle) driftM() float64 {
 	return v.conf.DriftM * min(v.timeS()/untilS, 1)
 }
 
+// takeoffToUpM is where its Takeoff ends in truth: by its own measure at takeoffUpM. NaN: nowhere.
+func (v *vehicle) takeoffToUpM() float64 { return v.takeoffUpM - v.driftM() }
+
 // told is the motion that its messages have.
 func (v *vehicle) told() Body {
 	b := Body{v.body.Position.Add(v.disturbed.position), v.body.Velocity.Add(v.disturbed.velocity)}

@@ -149,9 +149,10 @@ func (c *check) measuredJoules() {
 				fellJ = c.Physics.Propulsion.PowerW(0) * a.MonitorS
 			}
 			truth := a.spentJ(endS) - a.spentJ(c.epochS)
-			c.atMost(endS, math.Abs(booked-truth), slackJ+fellJ+a.spreadW(endS, lagS)*lagS+(heldW+a.spreadW(endS,
-				3*a.MonitorS+lagS))*a.MonitorS+math.Abs(a.gain()-1)*
-				a.spentJ(endS), "the ledger has %.0f J of aircraft %d up to slot %d, it drew %.0f", booked, a.number, r.Slot, truth)
+			bound := slackJ + fellJ + a.spreadW(endS, lagS)*lagS + (heldW+a.spreadW(endS, 3*a.MonitorS+lagS))*a.MonitorS +
+				math.Abs(a.gain()-1)*a.spentJ(endS)
+			c.atMost(endS, math.Abs(booked-truth), bound, "the ledger has %.0f J of aircraft %d up to slot %d, it drew %.0f", booked,
+				a.number, r.Slot, truth)
 		}
 	}
 }
