@@ -273,6 +273,46 @@ func TestGapInBatteryMessages(t *testing.T) {
 	}
 }
 
+// TestLateReadings: a reading of one that came 0.3 s late and the next, which did not, are no flight
+// that costs less and then more.
+func TestLateReadings(t *testing.T) {
+	f := newTestFlight(100)
+	for range 20 {
+		f.fly(1)
+	}
+	before := f.Objective().PropulsionMultiplier()
+	for _, laterS := range []float64{0, 0.3, -0.3, 0.2, -0.2} {
+		f.views[0].LateS = 0.3
+		f.views[0].TotalJ -= laterS * slotJ
+		f.fly(1)
+		if got := f.Objective().PropulsionMultiplier(); math.Abs(got-before) > 0.06*before {
+			t.Errorf("the multiplier went from %v to %v", before, got)
+		}
+	}
+}
+
+// TestPositionsLost: what was drawn while nobody knew where the aircraft was measures nothing.
+func TestPositionsLost(t *testing.T) {
+	f := newTestFlight(100)
+	for range 20 {
+		f.fly(1)
+	}
+	before := f.Objective().PropulsionMultiplier()
+	for slot := range 8 {
+		lost := slot < 5
+		for i := range f.views {
+			f.views[i].Fresh = !lost
+			if lost {
+				f.views[i].ModelJ += 0.3 * modelJ // the model has it hover, which costs more
+			}
+		}
+		f.fly(1)
+		if got := f.Objective().PropulsionMultiplier(); math.Abs(got-before) > 1e-3*before {
+			t.Fatalf("slot %d: the multiplier went from %v to %v", slot, before, got)
+		}
+	}
+}
+
 // TestMeterCorrectedDownwards: in slots nothing is subtracted, the account waits until
 // the meter has caught up.
 func TestMeterCorrectedDownwards(t *testing.T) {

@@ -39,7 +39,8 @@ type window struct {
 // windowEnd is a reading.
 type windowEnd struct {
 	energy.Mark
-	airJ float64 // closed form up to it, through the air
+	airJ  float64 // closed form up to it, through the air
+	lateS float64 // how late it may be, see [fleet.View]
 }
 
 // slotEdge is the computing in a slot, corrected by results as they arrive.
@@ -75,7 +76,8 @@ func (a *Account) restartWindows() {
 }
 
 // advanceWindows ends the windows at the last readings before a settlement. A window
-// begins anew after a gap in what was measured.
+// begins anew after a gap in what was measured, and after an aircraft's positions were
+// lost or refused: nobody knows what it did meanwhile, and the model has it hover.
 func (a *Account) advanceWindows(views []fleet.View) {
 	flown := cmp.Or(a.objective.State().Air.Flown, 1)
 	for i := range a.aircraft {
@@ -83,10 +85,10 @@ func (a *Account) advanceWindows(views []fleet.View) {
 		w.airJ += (v.ModelJ - w.modelJ) * flown
 		w.modelJ = v.ModelJ
 		if v.Mark != w.to.Mark {
-			w.to = windowEnd{v.Mark, w.airJ - (v.ModelJ-v.ReadModelJ)*flown}
+			w.to = windowEnd{v.Mark, w.airJ - (v.ModelJ-v.ReadModelJ)*flown, v.LateS}
 		}
 		switch {
-		case !v.InAir:
+		case !v.InAir || !v.Fresh && !v.Partly:
 			w.open = false
 		case !w.open:
 			w.open, w.from = true, w.to
@@ -121,8 +123,9 @@ func (a *Account) measure(views []fleet.View) (x goal.Measurement) {
 	for _, i := range of {
 		w := &a.aircraft[i].window
 		fromS, toS = min(fromS, w.from.ReceivedS), max(toS, w.to.ReceivedS)
+		flightJ := w.to.airJ - w.from.airJ
 		x.EnergyJ += w.to.ReadJ - w.from.ReadJ
-		x.ModelFlightJ += w.to.airJ - w.from.airJ
+		x.ModelFlightJ += flightJ
 		hidden := [2]float64{} // may not show, at either end
 		for _, e := range a.edges {
 			decidedJ, offerJ := e.aircraftEdgeJ[i], e.offerEdgeJ()*e.offerShare[i]
@@ -134,7 +137,11 @@ func (a *Account) measure(views []fleet.View) (x goal.Measurement) {
 				}
 			}
 		}
-		variance += hidden[0]*hidden[0] + hidden[1]*hidden[1] + w.from.ResolutionJ*w.from.ResolutionJ + w.to.ResolutionJ*w.to.ResolutionJ
+		powerW := flightJ / (w.to.ReceivedS - w.from.ReceivedS)
+		for k, end := range [2]*windowEnd{&w.from, &w.to} {
+			lateJ := powerW * end.lateS / 2 // half of the most is its deviation
+			variance += hidden[k]*hidden[k] + end.ResolutionJ*end.ResolutionJ + lateJ*lateJ
+		}
 	}
 	batteryJ := math.Sqrt(variance)
 	for _, e := range a.edges {

@@ -65,6 +65,7 @@ type aircraft struct {
 	bootMSAtTick      float64            // the same at the last tick
 	delayS            float64            // see updateDelayS
 	clockRate         clockRate          // of that clock
+	lateness          lateness           // of its positions
 	restoredBootS     float64            // autopilot's time since boot, as of the previous leader process; 0: unknown
 	restoredEngaged   bool               // it was engaged, as of the previous leader process
 	leftAt            []physics.Position // where that may have left it, at the speed leftMPS
@@ -170,6 +171,7 @@ func (a *aircraft) chargeDrawnJ(now float64) float64 {
 }
 
 func (a *aircraft) handlePosition(f *Fleet, now float64, m *common.MessageGlobalPositionInt) {
+	a.lateness.add(now-a.clockRate.sentS(a.bootMS+float64(int32(m.TimeBootMs-uint32(int64(a.bootMS)))), now), now)
 	s, ok := a.believedPosition(f, now, m)
 	if !ok {
 		return

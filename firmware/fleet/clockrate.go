@@ -97,3 +97,20 @@ func (r *clockRate) ratio() float64 {
 	}
 	return r.measuredMSPerS / 1000
 }
+
+// lateness is by how much messages of the last seconds came later than the promptest. A battery's
+// messages do not say when they were sent; positions, which come the same way, do.
+type lateness struct{ mostS, receivedS float64 }
+
+// add enters that of a message, be it out of order. One that seems later than staleAfterS has another clock.
+func (l *lateness) add(lateS, now float64) {
+	if lateS < staleAfterS && lateS >= l.at(now) {
+		*l = lateness{lateS, now}
+	}
+}
+
+// at is the most of the last seconds: the longer ago, the less it counts.
+func (l *lateness) at(now float64) float64 {
+	const forgottenS = 4
+	return l.mostS * math.Exp((l.receivedS-now)/forgottenS)
+}

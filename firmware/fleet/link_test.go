@@ -395,6 +395,32 @@ func TestManyFramesLost(t *testing.T) {
 	}
 }
 
+// How late positions come is known from their time since boot, of those out of order too, and forgotten.
+func TestLateness(t *testing.T) {
+	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	fly(v)
+	for range 20 {
+		v.simulate(100*time.Millisecond, nil)
+	}
+	if got := v.view().LateS; got > 0.01 {
+		t.Errorf("positions in time are %v s late", got)
+	}
+	late := v.positionMessage()
+	late.TimeBootMs -= 400
+	v.transmit(late)
+	if got := v.view().LateS; math.Abs(got-0.4) > 0.02 {
+		t.Errorf("a position that is 0.4 s old is %v s late", got)
+	}
+	late.TimeBootMs += 1 << 31 // of another clock
+	v.transmit(late)
+	for range 120 {
+		v.simulate(100*time.Millisecond, nil)
+	}
+	if got := v.view().LateS; got > 0.03 {
+		t.Errorf("12 s later it is still %v s", got)
+	}
+}
+
 // An autopilot that is rebooted three seconds after its boot never shows a time that goes back. Its
 // clock is measured anew, and not taken for one that is slow.
 func TestClockRateOverAnEarlyReboot(t *testing.T) {

@@ -69,6 +69,7 @@ type View struct {
 	Source       energy.Source
 	UncertaintyJ float64 // how far off TotalJ may be
 	BootMS       float64 // autopilot's time since boot, at this moment
+	LateS        float64 // by how much messages of the last seconds came later than the promptest
 	ClockMSPerS  float64 // its rate, per mission second
 }
 
@@ -182,6 +183,7 @@ func (a *aircraft) view(now float64) View {
 		InAir: a.inAir() && !a.lost, Obstacle: a.isObstacle(), PreArm: a.preArmNow(),
 		Measured:  a.located && !a.silent(now) && a.meter.Measured(now, silentAfterS),
 		ClockRate: a.clockRate.ratio(), BootMS: a.bootMS + (now-a.positionS)*msPerS, ClockMSPerS: msPerS,
+		LateS: a.lateness.at(now),
 
 		Charge: a.charge, ChargeDrawnJ: a.chargeDrawnJ(now), FittedJ: a.pack.fittedJ(a.meter.CapacityJ), BatteryIDs: a.batteryIDs,
 		TotalJ: a.meter.DrawnJ(now), ModelJ: a.meter.ModelJ(now), UncertaintyJ: a.meter.UncertaintyJ(now),
