@@ -42,14 +42,12 @@ func mostCharge(voltageV float64, cellV [2]float64) float64 {
 }
 
 // show enters a battery reading and the charge, of which a jump counts from the second
-// reading on. It returns whether the second reading in a row shows another pack. A charge above
-// the most that the voltage at rest leaves possible shows none: its autopilot has booted. What was drawn
-// is a part of the pack, since it was fitted.
+// reading on. It returns whether the second reading in a row shows another pack. What was drawn is a
+// part of the pack, since it was fitted.
 func (p *Pack) show(r energy.Reading, charge, most, drawn float64, atRest bool) bool {
-	seen, first := p.seen, p.VoltageV == 0
+	seen, first, restarted := p.seen, p.VoltageV == 0, p.restarted(r)
 	p.seen = 0
-	restarted := r.ConsumedHJ < p.ConsumedHJ || r.BootS > 0 && r.BootS < p.BootS-1 // it is extrapolated
-	if atRest && restarted && p.isFuller(charge, r.VoltageV) && !(charge > most) {
+	if atRest && restarted && p.isFuller(charge, r.VoltageV, most) {
 		if p.seen = seen + 1; p.seen < 2 {
 			return false
 		}
@@ -80,8 +78,17 @@ func (p *Pack) bound(charge, most, drawn float64) {
 // fittedJ is what the meter's total was when the pack was full, whether that was drawn here or before it was fitted.
 func (p *Pack) fittedJ(capacityJ float64) float64 { return p.FittedJ - p.Missing*capacityJ }
 
-func (p *Pack) isFuller(charge, voltageV float64) bool {
+// restarted is whether a reading's counter, or its autopilot, began again since the pack was last seen.
+func (p *Pack) restarted(r energy.Reading) bool {
+	return r.ConsumedHJ < p.ConsumedHJ || r.BootS > 0 && r.BootS < p.BootS-1 // a time is extrapolated
+}
+
+// isFuller is whether a reading after a restart shows more than the pack held. A charge above the most that the
+// voltage at rest leaves possible shows nothing, for its autopilot takes any pack for full: the voltage does.
+func (p *Pack) isFuller(charge, voltageV, most float64) bool {
 	switch {
+	case charge > most:
+		return p.VoltageV > 0 && voltageV >= fullerVoltage*p.VoltageV
 	case p.Charge != nil && !math.IsNaN(charge):
 		return charge >= *p.Charge+fullerCharge
 	case p.VoltageV > 0:
@@ -132,6 +139,9 @@ func (a *aircraft) updatePack(f *Fleet, now float64) {
 	if drawnJ := a.meter.DrawnJ(now) - p.FittedJ; p.show(r, a.meter.Charge(), most, drawnJ/a.meter.CapacityJ, atRest) {
 		p.FittedJ = a.meter.DrawnJ(now)
 		f.Log.Info("another battery is fitted", "aircraft", a.number, "drawn_from_the_last_j", drawnJ)
+	}
+	if p.Charge != nil && atRest && p.restarted(r) && a.meter.Charge() > most { // the charge before its boot is the last that was measured
+		p.FittedJ = math.Min(p.FittedJ, a.meter.DrawnJ(now)-(1-*p.Charge)*a.meter.CapacityJ)
 	}
 }
 

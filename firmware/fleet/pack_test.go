@@ -260,6 +260,31 @@ func TestSwapByMessages(t *testing.T) {
 	}
 }
 
+// An ArduCopter that is booted on a used pack counts from full. Its charge before is remembered; a voltage at rest that
+// is 5 % above the one before is another pack's.
+func TestChargeBeforeABoot(t *testing.T) {
+	for voltageMV, wantJ := range map[uint16]float64{15200: 56e3, 15300: 56e3, 16000: 100e3} {
+		b := newFixture(t)
+		b.aircraft[0].conf.PackJ = 100e3
+		v := newSimCopter(b, 1, physics.Position{})
+		b.aircraft[0].pack = Pack{} // nothing was seen of it yet
+		send := func(mV uint16, percent int8, n int) {
+			for range n {
+				v.simulateWithout(&common.MessageBatteryStatus{Voltages: [10]uint16{mV}, CurrentBattery: 10,
+					BatteryRemaining: percent})
+			}
+		}
+		v.bootMS = 60e3
+		send(15200, 56, 60)
+		v.bootMS = 1000
+		send(voltageMV, 100, 60)
+		got := v.view()
+		if leftJ := got.CapacityJ - (got.TotalJ - got.FittedJ); math.Abs(leftJ-wantJ) > 500 {
+			t.Errorf("booted at %d mV, %v J are left, want %v", voltageMV, leftJ, wantJ)
+		}
+	}
+}
+
 // simulateWithout is a tenth of a second with another battery message than simulate's.
 func (v *simVehicle) simulateWithout(m *common.MessageBatteryStatus) {
 	v.persist()
