@@ -393,7 +393,8 @@ func limitMultiplier(measured float64) float64 { return min(max(measured, 0.1), 
 const leastChange = 1.2
 
 // addWindow updates the multiplier with a flight that batteries measured. By one that took clearly more,
-// and more than its error allows, flying has changed: what was measured before counts no longer.
+// and more than its error allows, flying has changed: what was measured before counts no longer. One that took
+// less, and may not have by its error, is no change unless the next agrees: nobody is to count on it.
 func (s *State) addWindow(x *Measurement, contradicts bool) {
 	if !(x.ModelFlightJ > 0 && x.EnergyJ > x.EdgeJ) {
 		return
@@ -402,6 +403,9 @@ func (s *State) addWindow(x *Measurement, contradicts bool) {
 		s.MultiplierWeight /= float64(x.Slots) // it weighs as many slots
 	}
 	measured := limitMultiplier((x.EnergyJ - x.EdgeJ) / x.ModelFlightJ)
+	if s.doubts(measured, !contradicts) {
+		return
+	}
 	s.add(measured, contradicts && measured > leastChange*s.Multiplier)
 }
 

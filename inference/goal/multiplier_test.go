@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"prefdt/inference/physics"
 )
 
 // gustStdDevs are the relative deviations of the flight power of two aircraft under
@@ -144,5 +146,42 @@ func TestContradicts(t *testing.T) {
 		if got := o.Contradicts(&Measurement{EnergyJ: tt.energyJ, EdgeJ: 100, ModelFlightJ: 1000, ErrorJ: 100, Slots: 4}); got != tt.want {
 			t.Errorf("%v J of 1100: %v", tt.energyJ, got)
 		}
+	}
+}
+
+// A window that took less than believed, by no more than its error, is no change alone. One that took less beyond its
+// error is, and so are two that agree.
+func TestCheaperWithinItsError(t *testing.T) {
+	c := physics.DefaultConstants()
+	o := New(testConstants(), &c, 100, 1)
+	fly := func(energyJ, errorJ float64) float64 {
+		x := &Measurement{EnergyJ: energyJ, ErrorJ: errorJ, ModelFlightJ: 100, Slots: 1}
+		o.Settle(Settlement{Slots: 1, Flying: 1, EnergyJ: energyJ, Measured: x})
+		return o.PropulsionMultiplier()
+	}
+	begin := func() {
+		o = New(testConstants(), &c, 100, 1)
+		for range 10 {
+			fly(100, 1)
+		}
+	}
+	begin()
+	if got := fly(85, 17); got < 0.98 {
+		t.Errorf("15 %% less with an error of 17 %%: %v", got)
+	}
+	if got := fly(100, 1); got < 0.98 {
+		t.Errorf("and then as before: %v", got)
+	}
+	fly(85, 17)
+	if got := fly(85, 17); got > 0.9 {
+		t.Errorf("15 %% less twice: %v", got)
+	}
+	begin()
+	if got := fly(85, 1); got > 0.9 {
+		t.Errorf("15 %% less with an error of 1 %%: %v", got)
+	}
+	begin()
+	if got := fly(125, 17); got < 1.1 {
+		t.Errorf("25 %% more with an error of 17 %%: %v", got)
 	}
 }
