@@ -40,7 +40,7 @@ func newTestFlight(slots int) *testFlight {
 	f := &testFlight{Account: newAccount()}
 	for i := range 2 {
 		f.views = append(f.views, fleet.View{
-			Number: i + 1, Received: true, Located: true, Fresh: true, Flying: true, InAir: true, Phase: fleet.PhaseFlying,
+			Number: i + 1, Received: true, Located: true, Fresh: true, Placed: true, Flying: true, InAir: true, Phase: fleet.PhaseFlying,
 			TransitMPS: f.Physics.Propulsion.BestSpeedMPS(30), CapacityJ: 150e3, FittedJ: 1000,
 			Charge: math.NaN(), Source: energy.Consumed, Measured: true, UpM: 100, TotalJ: 1000, ModelJ: 900,
 			Position: physics.Position{EastM: 300 * float64(i+1), NorthM: 500},
@@ -301,7 +301,7 @@ func TestPositionsLost(t *testing.T) {
 	for slot := range 8 {
 		lost := slot < 5
 		for i := range f.views {
-			f.views[i].Fresh = !lost
+			f.views[i].Placed = !lost
 			if lost {
 				f.views[i].ModelJ += 0.3 * modelJ // the model has it hover, which costs more
 			}

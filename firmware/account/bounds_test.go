@@ -18,8 +18,8 @@ func landing() (a *Account, views []fleet.View) {
 	for i := range 2 {
 		at := physics.Position{EastM: 300 * float64(i+1), NorthM: 500}
 		views = append(views, fleet.View{
-			Number: i + 1, Received: true, Located: true, Fresh: true, Flying: true, InAir: true, Phase: fleet.PhaseFlying, Position: at,
-			Home: &at, UpM: height.AboveOrigin(p.AltitudeM),
+			Number: i + 1, Received: true, Located: true, Fresh: true, Placed: true, Flying: true, InAir: true, Phase: fleet.PhaseFlying,
+			Position: at, Home: &at, UpM: height.AboveOrigin(p.AltitudeM),
 			TransitMPS: p.Propulsion.BestSpeedMPS(30), CapacityJ: 45e3, CapacityKnown: true, Charge: math.NaN(),
 		})
 	}

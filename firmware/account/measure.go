@@ -88,7 +88,7 @@ func (a *Account) advanceWindows(views []fleet.View) {
 			w.to = windowEnd{v.Mark, w.airJ - (v.ModelJ-v.ReadModelJ)*flown, v.LateS}
 		}
 		switch {
-		case !v.InAir || !v.Fresh && !v.Partly:
+		case !v.InAir || !v.Placed:
 			w.open = false
 		case !w.open:
 			w.open, w.from = true, w.to

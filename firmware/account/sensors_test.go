@@ -164,7 +164,7 @@ func measuredFlight(t *testing.T, s *sensor, seed uint64, multiplier float64, tr
 		for i, p := range packs {
 			m := &p.meter
 			lost := i == 0 && s.lostS > 0 && now > s.lostS+10
-			v = append(v, fleet.View{Number: i + 1, AtS: now, InAir: !lost, Fresh: true, Charge: math.NaN(), Source: m.Source(now),
+			v = append(v, fleet.View{Number: i + 1, AtS: now, InAir: !lost, Placed: true, Charge: math.NaN(), Source: m.Source(now),
 				TotalJ: m.DrawnJ(now), ModelJ: m.ModelJ(now), UncertaintyJ: m.UncertaintyJ(now), Mark: m.LastReading()})
 		}
 		return v

@@ -45,7 +45,8 @@ type View struct {
 	TransitMPS, WaitS float64
 
 	Fresh    bool // position and HEARTBEAT are recent enough for commands
-	Partly   bool // its position is, and its HEARTBEAT is not: a link that is back brings the one before the other
+	Partly   bool // it is received, and one of the two is not recent: a link that is back brings one before the other
+	Placed   bool // its position is recent
 	Flying   bool // by the leader's setpoints, with a fresh state
 	Climbs   bool // by them, to H from far below it, before it flies anywhere
 	InAir    bool // and not lost: its flight costs joules
@@ -178,7 +179,7 @@ func (a *aircraft) view(now float64) View {
 		Phase: a.phase, Homeward: a.homeward, Foreign: a.foreign, Reason: a.reason(), SentHome: a.sentHome, Lost: a.lost, Params: a.params,
 		Twin: a.twinS > 0 && now-a.twinS < twinForgottenS,
 
-		Fresh: commandable, Partly: !commandable && a.positionFresh(now),
+		Fresh: commandable, Partly: !commandable && a.received && now-a.receivedS < staleAfterS, Placed: a.positionFresh(now),
 		Flying: a.phase == PhaseFlying && a.role() == RoleCommanded && a.fresh(now), Climbs: a.climbFrom != nil,
 		InAir: a.inAir() && !a.lost, Obstacle: a.isObstacle(), PreArm: a.preArmNow(),
 		Measured:  a.located && !a.silent(now) && a.meter.Measured(now, silentAfterS),

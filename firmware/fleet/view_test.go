@@ -86,4 +86,12 @@ func TestOldHeartbeat(t *testing.T) {
 	if got := v.view(); got.Fresh || !got.Partly {
 		t.Errorf("%.1f s after its HEARTBEAT: fresh %v, partly %v", got.StaleS, got.Fresh, got.Partly)
 	}
+	v.advance(12 * time.Second)
+	if got := v.view(); got.Partly || got.Placed {
+		t.Errorf("silent for 12 s: partly %v, placed %v", got.Partly, got.Placed)
+	}
+	v.transmit(&common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 30, BatteryRemaining: 80})
+	if got := v.view(); got.Fresh || !got.Partly || got.Placed {
+		t.Errorf("back with a battery's message: fresh %v, partly %v, placed %v", got.Fresh, got.Partly, got.Placed)
+	}
 }

@@ -75,7 +75,8 @@ func (c *check) toldSource() {
 		absent := c.fault(a.number, "battery_absent")
 		if x, ok := absent.at(s.timeS); ok {
 			flight, flies := a.inAir.at(s.timeS) // on the ground a last measurement that is repeated is right
-			if sinceS := s.timeS - max(x.fromS, flight.fromS); flies && sinceS > modelS+a.MonitorS && !c.excusesAny(a.number, s.timeS, "link cut", "leader away") {
+			sinceS := s.timeS - max(x.fromS, flight.fromS)
+			if flies && sinceS > modelS+a.MonitorS && !c.excusesAny(a.number, s.timeS, "link cut", "leader away") {
 				c.holds(s.timeS, t.EnergySource == modelSource, "nothing of the battery of aircraft %d is measured for %.0f s, and the "+
 					"status says %s", a.number, sinceS, t.EnergySource)
 			}
