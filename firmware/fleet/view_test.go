@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+
 	"prefdt/inference/physics"
 )
 
