@@ -36,13 +36,13 @@ func (a *Account) markFlights(views []fleet.View) {
 // where either end was not measured, or what was measured cannot be one slot's flight:
 // a position that jumped, a meter that corrected itself, an autopilot that rebooted, a
 // counter alone, which is as coarse as a slot. It
-// is zero, too, if a user took the slot's offer: on which aircraft it computed is not
-// known, and how much, and alone it may draw as much as the flight.
+// is zero, too, if a user took the slot's offer, be it one that the account does not count: on which
+// aircraft it computed is not known, and how much, and alone it may draw as much as the flight.
 func (a *Account) Flown(number, slotNumber int) slot.Flown {
 	from, to := &a.aircraft[number-1].marks[0], &a.aircraft[number-1].marks[1]
 	r := a.results[slotNumber]
-	if a.flownSlot != slotNumber || r == nil || r.offerUsers > 0 || !from.measured || !to.measured || from.gaps != to.gaps ||
-		from.coarseJ+to.coarseJ > 0 {
+	if a.flownSlot != slotNumber || r == nil || r.offerUsers > 0 || r.uncounted || !from.measured || !to.measured ||
+		from.gaps != to.gaps || from.coarseJ+to.coarseJ > 0 {
 		return slot.Flown{}
 	}
 	isSlot := func(seconds float64) bool { return seconds > 0.5 && seconds < 1.5 }

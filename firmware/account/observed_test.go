@@ -210,6 +210,12 @@ func TestFlown(t *testing.T) {
 		{"a user that took the offer", func(f *testFlight, _ *fleet.View) {
 			f.ApplyResult("x", &telemetry.Result{Slot: 1, CompletionS: 0.3, By: telemetry.ByOffer}, true)
 		}, 0, false},
+		{"an unknown user that took the offer", func(f *testFlight, _ *fleet.View) {
+			f.ApplyResult("x", &telemetry.Result{Slot: 1, CompletionS: 0.3, By: telemetry.ByOffer}, false)
+		}, 0, false},
+		{"an unknown user that says so, and computes by itself", func(f *testFlight, _ *fleet.View) {
+			f.ApplyResult("x", &telemetry.Result{Slot: 1, CompletionS: 0.3, By: telemetry.ByLocal}, false)
+		}, 0, true},
 		{"nothing received in the last second", func(_ *testFlight, v *fleet.View) { v.Measured = false }, 0, false},
 		{"nothing received at the settlement before", func(f *testFlight, _ *fleet.View) { f.aircraft[1].marks[1].measured = false }, 0,
 			false},
@@ -244,7 +250,7 @@ func TestFlown(t *testing.T) {
 			math.Abs(got.FlightJ-want.FlightJ) > 1e-9 {
 			t.Errorf("%s: %+v, want %+v", c.name, got, want)
 		}
-		if c.missed == 0 && f.results[1].offerUsers == 0 && f.Flown(1, n) != (slot.Flown{FlightJ: slotJ}) {
+		if c.missed == 0 && f.results[1].offerUsers == 0 && !f.results[1].uncounted && f.Flown(1, n) != (slot.Flown{FlightJ: slotJ}) {
 			t.Errorf("%s: the other flew %+v", c.name, f.Flown(1, n))
 		}
 	}

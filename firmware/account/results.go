@@ -119,8 +119,10 @@ func (a *Account) ApplyResult(user string, res *telemetry.Result, known bool) er
 	case !decided && res.By == telemetry.ByOffer && !r.offeredAircraft:
 		return &telemetry.InvalidError{Kind: "result: by no offer", Text: fmt.Sprintf("no aircraft was on offer in slot %d", res.Slot)}
 	case !decided && !known:
+		r.uncounted = r.uncounted || res.By == telemetry.ByOffer
 		return &telemetry.InvalidError{Kind: "result: of an unknown user", Text: fmt.Sprintf("%s has reported no task of late", user)}
 	case !decided && len(r.tasks)-r.decisions >= r.maxOfferUsers:
+		r.uncounted = r.uncounted || res.By == telemetry.ByOffer
 		return &telemetry.InvalidError{Kind: "result: without a report",
 			Text: fmt.Sprintf("%s did not report in slot %d, and %d others that did not were counted", user, res.Slot, r.maxOfferUsers)}
 	}

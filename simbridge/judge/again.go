@@ -94,4 +94,4 @@ func (c *check) readPower() {
 }
 
 // computesMostJ is the most that an aircraft draws in a slot for its users.
-const computesMostJ = 40
+const computesMostJ = 110

@@ -209,7 +209,8 @@ func (c *check) flown() {
 				continue
 			}
 			a := c.aircraft[x.Number-1]
-			if c.excusesAny(a.number, toS, "battery misread", "leader away", "disk stands", "late datagrams", "wrong sample", "link cut") {
+			if c.excusesAny(a.number, toS, "battery misread", "leader away", "disk stands", "late datagrams", "wrong sample", "link cut") ||
+				c.excusesFrom(toS-2, toS, "broker away") { // a result of an offer may be lost
 				continue
 			}
 			from, to := a.at(toS-1).PositionM, a.at(toS).PositionM
