@@ -255,8 +255,11 @@ func (c *check) descentInSlots() {
 }
 
 // staysUp is of those that nothing but the pack may bring down: the crew lets none land, or fewer than it wants would stay.
+// Of a way home a leader keeps a tenth more, and may measure what flying costs a tenth too high.
+const keptShare, measuredShare = 1.1, 1.1
+
 func (c *check) staysUp() {
-	const margin, slackJ = 1.1 * 1.1, 1.5e3 // a tenth is kept, and what flying costs may be measured a tenth too high
+	const margin, slackJ = keptShare * measuredShare, 1.5e3
 	if c.World == nil {
 		return
 	}

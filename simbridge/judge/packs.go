@@ -18,7 +18,7 @@ var packRules = []Rule{
 		"the share that the crew's budget names, or what the way home left once the leader could know its cost",
 		contract + "budgets", (*check).landsAtReserve},
 	{"uses pack", "the same, where the pack alone ended the flight",
-		"23 % of the pack, or 8 % of its landing and 2.5 s above its reserve, and what its sensor, " +
+		"23 % of the pack, or 21 % of its landing and 2.5 s above its reserve, and what its sensor, " +
 			"a wait that did not come and wind may make of it", contract + "budgets", (*check).usesPack},
 }
 
@@ -193,8 +193,7 @@ func (c *check) lastKnown(p *packFlight) float64 {
 // stay, and not before what flying costs was measured.
 func (c *check) usesPack() {
 	const most, nearEndSlots = 0.23, 3
-	// Of its landing, by which its leader may count too much: autopilots land with 0.79 to 0.94 of the rate that is set.
-	const landingShare, errorS = 0.08, 2.5
+	const landingShare, errorS = keptShare*measuredShare - 1, 2.5 // of its landing, by which its leader may count too much
 	c.packFlights(func(p *packFlight) {
 		a, l := p.a, p.landing
 		from := a.landsFromS(l.at.timeS)
