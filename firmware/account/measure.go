@@ -48,7 +48,6 @@ type slotEdge struct {
 	endS          float64
 	aircraftEdgeJ []float64 // of decisions, by aircraft, from number 1
 	offerUsers    int       // users without a decision that accepted the offer
-	uncounted     bool      // another accepted it whose result does not count: an unknown one, or more than may have
 	offerShare    []float64 // of their computing that an aircraft is expected to have, likewise
 
 	expectedJ, mostJ, limitJ float64 // of one of those users, and at most of all of them
@@ -140,17 +139,13 @@ func (a *Account) measure(views []fleet.View) (x goal.Measurement) {
 		}
 		powerW := flightJ / (w.to.ReceivedS - w.from.ReceivedS)
 		for k, end := range [2]*windowEnd{&w.from, &w.to} {
-			lateJ := powerW * end.lateS / 2 // half of the most is its deviation
-			variance += hidden[k]*hidden[k] + end.ResolutionJ*end.ResolutionJ + lateJ*lateJ
+			variance += hidden[k]*hidden[k] + end.ResolutionJ*end.ResolutionJ
+			x.LateJ = math.Hypot(x.LateJ, powerW*end.lateS/2) // half of the most is its deviation
 		}
 	}
 	batteryJ := math.Sqrt(variance)
 	for _, e := range a.edges {
-		n := float64(e.offerUsers)
-		if e.uncounted {
-			n++
-		}
-		if n > 0 { // each took anything from nothing to the most: half of that is its deviation
+		if n := float64(e.offerUsers); n > 0 { // each took anything from nothing to the most: half of that is its deviation
 			drawn := e.drawn(toS) - e.drawn(fromS)
 			variance += min(n*e.mostJ*e.mostJ, e.limitJ*e.limitJ) / 4 * drawn * drawn
 		}

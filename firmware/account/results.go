@@ -19,6 +19,7 @@ type slotResults struct {
 	observed        bool // its users are known to the next offers already
 	maxOfferUsers   int  // users without a report of this slot whose results may count
 	offeredAircraft bool // at least one aircraft was on offer
+	uncounted       bool // a user accepted it whose result does not count: an unknown one, or more than may have
 }
 
 type taskEntry struct {

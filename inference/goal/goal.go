@@ -325,7 +325,8 @@ type Settlement struct {
 type Measurement struct {
 	EnergyJ      float64 `json:"energy_j"`
 	EdgeJ        float64 `json:"edge_j"`
-	ErrorJ       float64 `json:"error_j"` // standard deviation of EnergyJ less EdgeJ
+	ErrorJ       float64 `json:"error_j"`          // standard deviation of EnergyJ less EdgeJ
+	LateJ        float64 `json:"late_j,omitempty"` // likewise, because readings came late: where less was taken than is believed
 	ModelFlightJ float64 `json:"model_flight_j"`
 	Slots        int     `json:"slots"` // as long as so many
 }
@@ -335,7 +336,12 @@ const mostErrors = 3
 
 // Contradicts reports whether a flight took more or less than is believed, by more than its error can be.
 func (o *Objective) Contradicts(x *Measurement) bool {
-	return math.Abs(x.EnergyJ-x.EdgeJ-o.state.Multiplier*x.ModelFlightJ) > mostErrors*x.ErrorJ
+	return math.Abs(o.state.offJ(x)) > mostErrors*x.ErrorJ
+}
+
+// offJ is by how much more a flight took than is believed.
+func (s *State) offJ(x *Measurement) float64 {
+	return x.EnergyJ - x.EdgeJ - s.Multiplier*x.ModelFlightJ
 }
 
 // Settle accounts for a settlement: it advances the mission by its slots, subtracts
@@ -403,7 +409,9 @@ func (s *State) addWindow(x *Measurement, contradicts bool) {
 		s.MultiplierWeight /= float64(x.Slots) // it weighs as many slots
 	}
 	measured := limitMultiplier((x.EnergyJ - x.EdgeJ) / x.ModelFlightJ)
-	if s.doubts(measured, !contradicts) {
+	// A little more may be a reading that came late, too.
+	doubtful := measured < s.Multiplier || x.LateJ > x.ErrorJ && measured < leastChange*s.Multiplier
+	if doubtful && math.Abs(s.offJ(x)) <= mostErrors*math.Hypot(x.ErrorJ, x.LateJ) && s.waitsForNext(measured) {
 		return
 	}
 	s.add(measured, contradicts && measured > leastChange*s.Multiplier)

@@ -86,14 +86,10 @@ func (e *PropulsionEstimate) add(measured float64, change bool) (changed bool) {
 	return changed
 }
 
-// doubts reports whether a measurement that is less than the estimate, by no more than its error, would alone be a
-// change. It waits for the next one then, which agrees or not.
-func (e *PropulsionEstimate) doubts(measured float64, withinError bool) bool {
+// waitsForNext reports whether a measurement would alone be a change: it does not count until the next one agrees.
+func (e *PropulsionEstimate) waitsForNext(measured float64) bool {
 	off, trial := math.Log(measured/e.Multiplier), *e
-	if !withinError || off >= 0 || e.RecentCount == 0 || e.Outlier.Agrees(off) {
-		return false
-	}
-	if !trial.addMeasurement(measured) || trial.MultiplierWeight != 1 {
+	if e.RecentCount == 0 || e.Outlier.Agrees(off) || !trial.addMeasurement(measured) || trial.MultiplierWeight != 1 {
 		return false
 	}
 	e.Outlier = robust.Outlier(off)

@@ -122,7 +122,7 @@ func (c *check) toldWayHome() {
 			return
 		}
 		homeJ := a.spentJ(offS) - a.spentJ(s.timeS)
-		c.atMost(s.timeS, math.Abs(*t.HomeJ-homeJ), (share+math.Abs(a.gain()-1))*homeJ+slackJ+c.windJ(homeJ, offS-s.timeS),
+		c.atMost(s.timeS, c.offJ(*t.HomeJ, homeJ), (share+math.Abs(a.gain()-1))*homeJ+slackJ+c.windJ(homeJ, offS-s.timeS),
 			"the status has %.0f J until aircraft %d stands, it took %.0f", *t.HomeJ, t.Number, homeJ)
 	})
 }
@@ -146,7 +146,7 @@ func (c *check) toldEnd() {
 			c.excusesAny(0, s.timeS, "battery misread", "link cut", "leader away", "disk stands", "broker away", "wrong sample") {
 			continue
 		}
-		truth, allowed, all := 0.0, 0.0, true
+		truth, doneJ, allowed, all := 0.0, 0.0, 0.0, true
 		for _, a := range c.aircraft {
 			offS := a.standsS(s.timeS)
 			led := a.led.contains(min(offS, c.endS-record.PeriodS))
@@ -154,11 +154,11 @@ func (c *check) toldEnd() {
 				break
 			}
 			homeJ := a.spentJ(offS) - a.spentJ(s.timeS)
-			truth += a.spentJ(offS)
+			truth, doneJ = truth+a.spentJ(offS), doneJ+a.spentJ(s.timeS)
 			allowed += c.allowedJ(a, s.timeS, lagS) + (share+math.Abs(a.gain()-1))*homeJ + slackJ + c.windJ(homeJ, offS-s.timeS)
 		}
 		if all {
-			c.atMost(s.timeS, math.Abs(*s.PredictedEndJ-truth), allowed, "the status has %.0f J at the end, it came to %.0f",
+			c.atMost(s.timeS, c.offJ(*s.PredictedEndJ-doneJ, truth-doneJ), allowed, "the status has %.0f J at the end, it came to %.0f",
 				*s.PredictedEndJ, truth)
 		}
 	}
@@ -176,6 +176,16 @@ func (c *check) dearerUnknown(timeS, toS float64) bool {
 		return true
 	}
 	return timeS < shockS+c.settledSlots()
+}
+
+// offJ is how far off joules are that are told of ways home. In wind they are the most that it may take, in calm air at what was
+// measured in wind or in any wind that is likely: half as much again is right.
+func (f *flight) offJ(toldJ, tookJ float64) float64 {
+	const share = 0.5
+	if len(f.end.WindMPS) > 0 && toldJ > tookJ {
+		return max(toldJ-(1+share)*tookJ, 0)
+	}
+	return math.Abs(toldJ - tookJ)
 }
 
 // windJ is what a descent takes less in wind than in calm air, on which nobody can count.

@@ -36,7 +36,7 @@ var toldRules = []Rule{
 	{"measured cost", "true power, the ledger's rows", "10 % off, what its sensor makes of it and 1 % a second between two readings",
 		contract + "joules", (*check).measuredCost},
 	{"far from home", "statuses, true joules of the least way home", "0.95 to 1.07 of it and 1 kJ, a wait for others besides; in " +
-		"wind 0.8 to 1.4",
+		"wind 0.8 to 2.3",
 		contract + "status", (*check).farFromHome},
 	{"kept up", "statuses, the budget", "no slot in which one leaves that the crew lets not land", contract + "budgets", (*check).keptUp},
 	{"stalled loop", "HEARTBEATs that arrive at an ArduCopter in GUIDED, beacons, statuses", "none of the leader's 14 s after the last " +
@@ -356,8 +356,8 @@ func (c *check) farFromHome() {
 		return
 	}
 	least, most, wait := 0.95, 1.07, 1.1
-	if len(c.end.WindMPS) > 0 { // a wait in it may be flown in calm air
-		least, most, wait = 0.8, 1.4, 1.375
+	if len(c.end.WindMPS) > 0 { // a wait in it may be flown in calm air, and any likely wind may blow against the way
+		least, most, wait = 0.8, 2.3, 1.375
 	}
 	truth := world.NewScenario(c.World, c.Seed)
 	c.toldOfPacks(func(s *status, t *telemetry.StatusAircraft, a *aircraft, _ *telemetry.Pack) {
