@@ -67,7 +67,7 @@ func (r Reading) PowerW() float64 { return r.CurrentA * r.VoltageV }
 // relays send it until there is a new one, and a frozen monitor for ever.
 func (r Reading) repeats(was Reading) bool {
 	same := func(v, was float64) bool { return v == was || math.IsNaN(v) && math.IsNaN(was) }
-	return r.CurrentA > 0 && r.CurrentA == was.CurrentA && same(r.ConsumedHJ, was.ConsumedHJ) && same(r.VoltageV, was.VoltageV) &&
+	return r.CurrentA >= 0 && r.CurrentA == was.CurrentA && same(r.ConsumedHJ, was.ConsumedHJ) && same(r.VoltageV, was.VoltageV) &&
 		same(r.Charge, was.Charge)
 }
 

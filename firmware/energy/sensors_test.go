@@ -56,6 +56,24 @@ func TestFrozenBattery(t *testing.T) {
 	}
 }
 
+// A monitor that froze on the ground, at 0 A, goes on to show that in flight: the model counts, and is named.
+func TestFrozenAtRest(t *testing.T) {
+	m := newMeter()
+	for i := range 600 {
+		now := float64(i) / 20
+		m.SetSpeed(now, 8.4, now > 10)
+		if i%10 == 0 {
+			m.AddReading(now, Reading{ConsumedHJ: 3, CurrentA: 0, VoltageV: 16, Charge: 0.9, BootS: 50 + now})
+		}
+		if now > 10+2*heldMaxS && m.Source(now) != Model {
+			t.Fatalf("at %.1f s from %s", now, m.Source(now))
+		}
+	}
+	if got, want := m.DrawnJ(30), 20*m.PowerW(8.4); math.Abs(got-want) > 0.15*want {
+		t.Errorf("%.0f J drawn, want about %.0f", got, want)
+	}
+}
+
 // Between two readings that come 0.5 to 6 s apart the measured current holds, with a
 // counter and without, whatever the model believes; also if the autopilot's time is not known at
 // one of them, as positions are without a fix.
