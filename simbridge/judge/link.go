@@ -233,13 +233,18 @@ func (c *check) isAllowed(a *aircraft, g *arrival) bool {
 		return math.IsNaN(g.param(4)) && math.IsNaN(g.param(5)) && off <= offM+4*a.ReceiverUpM+a.DriftM &&
 			g.Position[2] < c.Physics.AltitudeM-climbsM
 	case asked == hold:
-		return g.param(0) == 1 && (g.Mode != land || g.Landed)
+		return g.param(0) == 1 && (g.Mode != land || g.Landed || c.justChosen(a, g))
 	case asked != offboard && g.Mode == posctl && g.Armed: // the pilot's mode, which an order of the crew's may end by OFFBOARD alone
-		x, _ := a.in(func(s *state) bool { return s.Mode == posctl }).at(g.timeS)
-		return g.timeS < x.fromS+shownS+a.linkSlackS() || c.excusesAny(a.number, g.timeS, "lost heartbeats", "late datagrams", "link cut")
+		return c.justChosen(a, g) || c.excusesAny(a.number, g.timeS, "lost heartbeats", "late datagrams", "link cut")
 	default:
 		return g.param(0) == 1 && slices.Contains([]string{offboard, land, rtl}, asked)
 	}
+}
+
+// justChosen reports whether a message arrives in a mode that no HEARTBEAT has shown yet.
+func (c *check) justChosen(a *aircraft, g *arrival) bool {
+	x, ok := a.in(func(s *state) bool { return s.Mode == g.Mode }).at(g.timeS)
+	return !ok || g.timeS < x.fromS+shownS+a.linkSlackS() // true states are 0.1 s apart
 }
 
 func (c *check) disarm() {
@@ -682,7 +687,7 @@ func (c *check) commandedSpeed() {
 		most := a.speedMPS*(1+a.linkSlackS()) + lagM + copterLags*a.stopsInM + a.toldM()
 		if away > most && c.excusesAny(a.number, g.timeS, "wrong sample",
 			"link cut") { // of a receiver without a fix it is known where it was
-			most += a.at(g.timeS).speedMPS()
+			most += max(a.at(g.timeS).speedMPS(), a.at(g.timeS-1).speedMPS())
 		}
 		c.atMost(g.timeS, away, most,
 			"aircraft %d is to be %.1f m away in a second, the limit is %.1f m/s",
