@@ -98,10 +98,13 @@ func hoverW(p *physics.Constants, air *motion.Air) float64 {
 // LeftJ is the energy left in an aircraft's pack: the lesser of its capacity less what was
 // drawn since it was fitted, up to a total of the meter, and of the charge that it reports. Autopilots
 // round that up to a whole point, 1.5 kJ of a large pack: once it falls by one, the pack holds what it
-// says, and what is drawn from then on counts, up to the next point.
+// says, and what is drawn from then on counts, up to the next point. Until it reports one after a restart, the last one counts.
 func LeftJ(v *fleet.View, totalJ float64) float64 {
 	left := v.CapacityJ - (totalJ - v.FittedJ)
-	if !math.IsNaN(v.Charge) {
+	switch {
+	case math.IsNaN(v.Charge) && v.LastCharge != nil:
+		left = math.Min(left, *v.LastCharge*v.CapacityJ)
+	case !math.IsNaN(v.Charge):
 		drawnJ := v.ChargeDrawnJ - (v.TotalJ - totalJ)
 		left = math.Min(left, v.Charge*v.CapacityJ-min(max(drawnJ, 0), v.CapacityJ/100))
 	}

@@ -122,6 +122,13 @@ func TestLeftByCharge(t *testing.T) {
 			t.Errorf("%v J drawn since the charge fell, up to %v: %v J left, want %v", c.drawnJ, c.upToJ, got, c.want)
 		}
 	}
+	v.Charge = math.NaN() // after a restart
+	for last, want := range map[float64]float64{0.25: 37500, 1: 140e3} {
+		v.LastCharge = &last
+		if got := LeftJ(&v, 20e3); math.Abs(got-want) > 1e-9 {
+			t.Errorf("nothing is received yet, the last charge was %v: %v J left, want %v", last, got, want)
+		}
+	}
 }
 
 // Should its leader fail, an aircraft comes home by itself, slowly and high: the pack must do for that way without a reserve.

@@ -29,14 +29,17 @@ type View struct {
 	Armed    bool
 	Landed   *bool
 	Charge   float64 // NaN: unknown
-	Phase    Phase
-	Homeward bool   // under control, on its way home or landing
-	Foreign  string // its autopilot, if that is not one of those that are flown
-	Reason   string // why it does not follow its order, with the autopilot's own text; empty once it flies
-	SentHome string // why the leader sent it home by itself, until it is ordered to fly again; empty: it did not
-	Lost     bool
-	Twin     bool // another autopilot sends with its system id
-	Home     *physics.Position
+	// LastCharge is the charge that its pack had when it was last received; nil: that is not known. After a restart nothing
+	// else tells of what was drawn before the leader saw the pack.
+	LastCharge *float64
+	Phase      Phase
+	Homeward   bool   // under control, on its way home or landing
+	Foreign    string // its autopilot, if that is not one of those that are flown
+	Reason     string // why it does not follow its order, with the autopilot's own text; empty once it flies
+	SentHome   string // why the leader sent it home by itself, until it is ordered to fly again; empty: it did not
+	Lost       bool
+	Twin       bool // another autopilot sends with its system id
+	Home       *physics.Position
 	// GroundUpM is how high the ground is where it is to land, or stands.
 	GroundUpM height.AboveOrigin
 	Params    Parameters
@@ -186,8 +189,9 @@ func (a *aircraft) view(now float64) View {
 		ClockRate: a.clockRate.ratio(), BootMS: a.bootMS + (now-a.positionS)*msPerS, ClockMSPerS: msPerS,
 		LateS: a.lateness.at(now),
 
-		Charge: a.charge, ChargeDrawnJ: a.chargeDrawnJ(now), FittedJ: a.pack.fittedJ(a.meter.CapacityJ), BatteryIDs: a.batteryIDs,
-		TotalJ: a.meter.DrawnJ(now), ModelJ: a.meter.ModelJ(now), UncertaintyJ: a.meter.UncertaintyJ(now),
+		Charge: a.charge, LastCharge: a.pack.Charge, ChargeDrawnJ: a.chargeDrawnJ(now), FittedJ: a.pack.fittedJ(a.meter.CapacityJ),
+		BatteryIDs: a.batteryIDs,
+		TotalJ:     a.meter.DrawnJ(now), ModelJ: a.meter.ModelJ(now), UncertaintyJ: a.meter.UncertaintyJ(now),
 		Mark: a.meter.LastReading(), Source: a.meter.Source(now),
 	}
 }

@@ -336,8 +336,10 @@ const mostErrors = 3
 
 // Contradicts reports whether a flight took more or less than is believed, by more than its error can be.
 func (o *Objective) Contradicts(x *Measurement) bool {
-	return math.Abs(o.state.offJ(x)) > mostErrors*x.ErrorJ
+	return o.state.contradicts(x)
 }
+
+func (s *State) contradicts(x *Measurement) bool { return math.Abs(s.offJ(x)) > mostErrors*x.ErrorJ }
 
 // offJ is by how much more a flight took than is believed.
 func (s *State) offJ(x *Measurement) float64 {
@@ -370,7 +372,7 @@ func (o *Objective) Settle(s Settlement) {
 	}
 	state.WeighedDelayS = 0
 	if s.Measured != nil {
-		state.addWindow(s.Measured, o.Contradicts(s.Measured))
+		state.addWindow(s.Measured)
 	} else {
 		state.updateMultiplier(&s)
 	}
@@ -401,7 +403,7 @@ const leastChange = 1.2
 // addWindow updates the multiplier with a flight that batteries measured. By one that took clearly more,
 // and more than its error allows, flying has changed: what was measured before counts no longer. One that took
 // less, and may not have by its error, is no change unless the next agrees: nobody is to count on it.
-func (s *State) addWindow(x *Measurement, contradicts bool) {
+func (s *State) addWindow(x *Measurement) {
 	if !(x.ModelFlightJ > 0 && x.EnergyJ > x.EdgeJ) {
 		return
 	}
@@ -409,12 +411,13 @@ func (s *State) addWindow(x *Measurement, contradicts bool) {
 		s.MultiplierWeight /= float64(x.Slots) // it weighs as many slots
 	}
 	measured := limitMultiplier((x.EnergyJ - x.EdgeJ) / x.ModelFlightJ)
+	s.endDoubt(measured)
 	// A little more may be a reading that came late, too.
 	doubtful := measured < s.Multiplier || x.LateJ > x.ErrorJ && measured < leastChange*s.Multiplier
 	if doubtful && math.Abs(s.offJ(x)) <= mostErrors*math.Hypot(x.ErrorJ, x.LateJ) && s.waitsForNext(measured) {
 		return
 	}
-	s.add(measured, contradicts && measured > leastChange*s.Multiplier)
+	s.add(measured, s.contradicts(x) && measured > leastChange*s.Multiplier)
 }
 
 // updateMultiplier updates the multiplier with a slot's settlement, if it has a flight.

@@ -59,9 +59,7 @@ func (e *PropulsionEstimate) addMeasurement(measured float64) (changed bool) {
 
 // add is addMeasurement; by one that is a change for a reason of its own the mean begins anew.
 func (e *PropulsionEstimate) add(measured float64, change bool) (changed bool) {
-	if e.Before != (EstimateBefore{}) && !e.Outlier.Agrees(math.Log(measured/e.Before.Multiplier)) {
-		e.undo()
-	}
+	e.endDoubt(measured)
 	off, outlier := math.Log(measured/e.Multiplier), e.Outlier
 	e.Outlier, e.Before = 0, EstimateBefore{}
 	if math.Abs(off) > math.Log(maxJump) && !outlier.Agrees(off) {
@@ -94,6 +92,13 @@ func (e *PropulsionEstimate) waitsForNext(measured float64) bool {
 	}
 	e.Outlier = robust.Outlier(off)
 	return true
+}
+
+// endDoubt undoes a change that one measurement alone showed, if the next one does not agree.
+func (e *PropulsionEstimate) endDoubt(measured float64) {
+	if e.Before != (EstimateBefore{}) && !e.Outlier.Agrees(math.Log(measured/e.Before.Multiplier)) {
+		e.undo()
+	}
 }
 
 // undo drops the last measurement.

@@ -181,6 +181,11 @@ func TestCheaperWithinItsError(t *testing.T) {
 		t.Errorf("15 %% less with an error of 1 %%: %v", got)
 	}
 	begin()
+	fly(193, 27)
+	if got := fly(54, 23); got < 0.8 || got > 1.1 {
+		t.Errorf("93 %% more, then 46 %% less with an error of 23 %%: %v", got)
+	}
+	begin()
 	if got := fly(125, 17); got < 1.1 {
 		t.Errorf("25 %% more with an error of 17 %%: %v", got)
 	}

@@ -155,10 +155,20 @@ func (c *check) disturbed(a *aircraft, in spans) spans {
 		"late climb", "low pack", "comes home by itself")
 }
 
+// perhapsLost is from a link cut on that lasted so long that its leader may count the aircraft as lost or not, until it is given back.
+func (c *check) perhapsLost(a *aircraft) (lost spans) {
+	for _, x := range c.fault(a.number, "link_loss") {
+		if lastedS := x.toS - x.fromS; lastedS > lostS-1 && lastedS <= lostS+1 {
+			lost = append(lost, span{x.fromS, c.givenBackS(a, x.toS)})
+		}
+	}
+	return newSpans(lost...)
+}
+
 // certain is when an aircraft has been its leader's, and when its pilot's, for some seconds, as both know.
 func (c *check) certain(a *aircraft) (led, piloted spans) {
 	const knownS = 3
-	led = a.led
+	led = a.led.without(c.perhapsLost(a))
 	for _, t := range a.notLed {
 		piloted = append(piloted, span{t.knownS, t.toS})
 	}

@@ -117,7 +117,7 @@ func (c *check) toldWayHome() {
 	const share, slackJ = 0.1, 400.0
 	c.toldOfPacks(func(s *status, t *telemetry.StatusAircraft, a *aircraft, _ *telemetry.Pack) {
 		offS := a.standsS(s.timeS)
-		if t.HomeJ == nil || math.IsInf(offS, 1) || c.dearerUnknown(s.timeS, offS) ||
+		if t.HomeJ == nil || math.IsInf(offS, 1) || c.dearerUnknown(s.timeS, offS) || c.perhapsLost(a).contains(s.timeS) ||
 			c.excusesAny(a.number, s.timeS, "battery misread", "link cut", "leader away", "disk stands", "wrong sample") {
 			return
 		}
@@ -149,7 +149,7 @@ func (c *check) toldEnd() {
 		truth, doneJ, allowed, all := 0.0, 0.0, 0.0, true
 		for _, a := range c.aircraft {
 			offS := a.standsS(s.timeS)
-			led := a.led.contains(min(offS, c.endS-record.PeriodS))
+			led := a.led.without(c.perhapsLost(a)).contains(min(offS, c.endS-record.PeriodS))
 			if all = all && led && !math.IsInf(offS, 1) && !c.dearerUnknown(s.timeS, offS); !all {
 				break
 			}
@@ -255,7 +255,8 @@ func (c *check) descentInSlots() {
 			a := c.aircraft[i]
 			const knownS = 2
 			lands := a.in(func(s *state) bool { return s.Mode == land || s.OnGround }).from(knownS)
-			if y, ok := lands.at(fromS); ok && y.toS > toS && a.led.contains(fromS-knownS) && a.led.contains(toS) &&
+			led := a.led.without(c.perhapsLost(a))
+			if y, ok := lands.at(fromS); ok && y.toS > toS && led.contains(fromS-knownS) && led.contains(toS) &&
 				a.takeOffs != nil && a.takeOffs[0].timeS < fromS {
 				c.atMost(fromS, x.EnergyJ, counterStepJ, "the ledger has %.0f J of aircraft %d in slot %d, in which it had left them",
 					x.EnergyJ, a.number, r.Slot)
@@ -264,10 +265,10 @@ func (c *check) descentInSlots() {
 	}
 }
 
-// staysUp is of those that nothing but the pack may bring down: the crew lets none land, or fewer than it wants would stay.
 // Of a way home a leader keeps a tenth more, and may measure what flying costs a tenth too high.
 const keptShare, measuredShare = 1.1, 1.1
 
+// staysUp is of those that nothing but the pack may bring down: the crew lets none land, or fewer than it wants would stay.
 func (c *check) staysUp() {
 	const margin, slackJ = keptShare * measuredShare, 1.5e3
 	if c.World == nil {

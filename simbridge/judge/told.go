@@ -28,7 +28,8 @@ var toldRules = []Rule{
 		(*check).measuredJoules},
 	{"modelled joules", "true joules, statuses", "15 % and 80 J in 4 s in which nothing is measured, and what flying costs was before",
 		contract + "joules", (*check).modelledJoules},
-	{"flown", "the ledger's rows, true ways and power", "2 m/s, and 20 % and three of its errors", "inference/belief", (*check).flown},
+	{"flown", "the ledger's rows, true ways and power", "2 m/s, and 20 % and three of its errors twice", "inference/belief",
+		(*check).flown},
 	{"kept at restart", "the ledger's rows, beacons", "what flying costs within 10 %, and a half of the users that are expected and one",
 		"docs/failures.md", (*check).keptAtRestart},
 	{"told power", "statuses, true power", "a reason that says so, where flying costs half as much again",
@@ -85,7 +86,8 @@ func (c *check) toldSource() {
 		if a.LossShare > 0 || !(s.timeS > a.shownS(0, func(heartbeat) bool { return true })+
 			measuresS+2*a.MonitorS) || c.unreadFor(a, s.timeS, measuresS+heldS) ||
 			c.fault(0, "unsafe_failsafe", "battery_second").wider(0, 2*measuresS).contains(s.timeS) || // they are rebooted
-			c.excusesAny(a.number, s.timeS, "leader away", "disk stands", "late datagrams", "link cut") {
+			c.excusesAny(a.number, s.timeS, "leader away", "disk stands", "link cut") ||
+			c.excusesFrom(s.timeS-measuresS-2*a.MonitorS, s.timeS, "late datagrams") {
 			return
 		}
 		c.holds(s.timeS, t.EnergySource != modelSource, "the battery of aircraft %d is measured, and the status says %s", a.number,
@@ -199,6 +201,8 @@ func (c *check) flown() {
 		return
 	}
 	truth := world.NewScenario(c.World, c.Seed)
+	const lasts = 2 // one alone is not believed either
+	cheap, dear := make([]int, len(c.aircraft)), make([]int, len(c.aircraft))
 	for _, r := range c.rows() {
 		if r.Seen == nil {
 			continue
@@ -228,10 +232,10 @@ func (c *check) flown() {
 				least, most = min(least, w), max(most, w)
 			}
 			slack := errors*x.Flown.ErrorJ + slackJ
-			c.atMost(toS, least*(1-share)*min(a.gain(), 1)-slack, x.Flown.FlightJ,
+			c.lasting(&cheap[x.Number-1], lasts, toS, least*(1-share)*min(a.gain(), 1)-slack, x.Flown.FlightJ,
 				"%.0f J are told of the flight of aircraft %d before slot %d, it took %.0f at least", x.Flown.FlightJ,
 				a.number, r.Slot, least)
-			c.atMost(toS, x.Flown.FlightJ, most*(1+share)*max(a.gain(), 1)+slack,
+			c.lasting(&dear[x.Number-1], lasts, toS, x.Flown.FlightJ, most*(1+share)*max(a.gain(), 1)+slack,
 				"%.0f J are told of the flight of aircraft %d before slot %d, it took %.0f at most", x.Flown.FlightJ,
 				a.number, r.Slot, most)
 		}
@@ -385,7 +389,7 @@ func (c *check) foresees(s *status, number int) bool {
 }
 
 func (c *check) floorToTouchdown() {
-	const share, slackJ = 0.06, 1000.0 // of each
+	const share, slackJ = 0.08, 1000.0 // of each
 	if c.World == nil || !c.calm() {
 		return
 	}
@@ -427,7 +431,7 @@ func (c *check) floorToTouchdown() {
 		least := drawn + (1-share-off)*(staysJ+descents) - slackJ*float64(len(c.aircraft)) - off*drawn
 		c.atMost(s.timeS, least, s.FloorJ, "the status after slot %d has a floor of %.0f J, of %.0f that will be drawn at least", s.Slot,
 			s.FloorJ, least)
-		most := drawn + (1+share+off)*(staysJ+ways) + slackJ*float64(len(c.aircraft)) + off*drawn
+		most := drawn + (1+share+off)*(staysJ+ways) + c.unclearAirJ(ways, s.timeS) + slackJ*float64(len(c.aircraft)) + off*drawn
 		c.atMost(s.timeS, s.FloorJ, most, "the status after slot %d has a floor of %.0f J, of %.0f that need be drawn at most", s.Slot,
 			s.FloorJ, most)
 	}
