@@ -37,6 +37,8 @@ var assumptions = []assumption{
 		faults: []string{record.WrongSample}},
 	{name: "worker ill", why: "a worker is silent, slow, hangs, lies or is started again", soonerS: 1, laterS: 4, faults: []string{
 		"worker_silent", "worker_slow", "worker_hangs", "worker_lies", "worker_late", record.ExecutorLies, record.WorkerStarts}},
+	{name: "forged results", why: "what users are believed to take of an offer is learned from results that none sent", faults: []string{
+		"forged_result"}, laterS: 3},
 	{name: "strangers", why: "users of whom the world does not know report, and have results", laterS: 3,
 		faults: []string{"foreign_reports"}},
 }

@@ -201,7 +201,8 @@ func (c *check) dispatch() {
 			}
 		}
 		bound := least*share + slackS
-		if costS-least > bound && c.excusesFrom(b.timeS, b.timeS+1, "leader away", "broker away", "disk stands", "strangers", "low pack") {
+		if costS-least > bound && c.excusesFrom(b.timeS, b.timeS+1, "leader away", "broker away", "disk stands", "strangers", "low pack",
+			"storm") || c.excusesFrom(b.timeS, b.timeS+1, "forged results") {
 			continue
 		}
 		if costS-least > bound && c.packsSpent(b.timeS) {
