@@ -36,6 +36,7 @@ type counterReading struct {
 	trust              float64  // the part of certainJ that the counter must show
 	drawn              estimate // drawn since the last reading
 	afterGap           bool     // that was long ago
+	maybeOld           bool     // it may have waited in a buffer since before that: the next ones show it
 }
 
 // rebase sets the reference at a reading: the total stays, so neither a counter that was
@@ -105,14 +106,17 @@ const doubleCountJ = 200
 //
 // If the next reading agrees, a counter that fell was reset, and one that rose by more
 // than can have been drawn was replaced. So was one that rose by less than was certainly
-// drawn. One that does not rise meanwhile is not accepted.
+// drawn, but for the first after a gap. One that does not rise meanwhile is not accepted.
 func (a *counterReference) handleReading(total estimate, c counterReading, correct bool) (corrected estimate, accepted bool) {
 	if a.UnitJ == c.unitJ && !a.confirm(total, c) {
 		return total, false
 	}
-	a.readS, a.BootS, a.readingNumber = c.readS, c.bootS, c.readingNumber
 	step := c.count - a.Count
 	short := c.trust*(c.certainJ-a.CertainJ) - (step+1)*c.unitJ
+	if a.UnitJ == c.unitJ && short > doubleCountJ && c.maybeOld {
+		return total, false
+	}
+	a.readS, a.BootS, a.readingNumber = c.readS, c.bootS, c.readingNumber
 	switch {
 	case a.UnitJ == c.unitJ && step == 0 && short > 0:
 		return total, false

@@ -48,6 +48,7 @@ type Meter struct {
 	resolutionJ  float64 // of what measured it: a counter alone has one
 	gaps         int     // intervals that nothing measured, so far, and gaps in the speeds
 	gapHJ        float64 // energy consumed at the end of the last one
+	gapEndS      float64 // when readings were last received again after they had not been
 
 	total    estimate // drawn up to lastReadS, by all sources
 	mark     Mark     // at the last reading that was a measurement
@@ -219,7 +220,7 @@ func (m *Meter) AddReading(nowS float64, r Reading) {
 	m.newest, m.newestS = r, nowS
 	m.add(nowS, r, m.integrate)
 	switch bootS := r.BootS - was.BootS; {
-	case first:
+	case first, m.pending != nil: // the interval to one that waits for the next is looked at then
 	case r.BootS > 0 && was.BootS > 0 && bootS > 0: // after a stall several are received at once
 		m.intervalS = bootS
 	default:
@@ -239,6 +240,9 @@ func (m *Meter) integrate(r arrival) {
 		power = math.NaN()
 	}
 	s := m.intervalTo(&r, power)
+	if s.afterGap {
+		m.gapEndS = nowS
+	}
 	if s.measured != m.measured { // the integral keeps the error of one source when the other takes over
 		m.integral = m.integral.widened(m.timingSlackJ + s.timingSlackJ)
 	}
@@ -367,7 +371,7 @@ func (m *Meter) applyCounters(total estimate, nowS float64, r Reading, s reading
 		c := counterReading{
 			count: n, unitJ: unitJ, readS: nowS, bootS: r.BootS, readingNumber: m.readingCount,
 			trust: trust, certainJ: m.certainJ, burst: s.burst, drawn: s.drawn.widened(m.timingSlackJ + s.timingSlackJ),
-			afterGap: s.afterGap,
+			afterGap: s.afterGap, maybeOld: nowS-m.gapEndS < reorderMaxS,
 		}
 		// A bound on the power that lasts, by the power before.
 		likelyW := (1 + gapError) * math.Max(m.meanPowerW, m.model.factor*m.PowerW(0))

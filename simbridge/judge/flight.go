@@ -518,6 +518,11 @@ func (a *aircraft) deriveTakeOvers(f *flight) {
 		t := takeOver{span: x.span, cause: x.kind, knownS: math.Inf(1)}
 		switch {
 		case x.kind == "station_flies":
+			const movesM = 10.0 // one that hovers where it was left shows nothing of it
+			from, to := a.at(x.fromS).PositionM, a.at(x.toS).PositionM
+			if math.Hypot(to[0]-from[0], to[1]-from[1]) < movesM {
+				continue
+			}
 			t.knownS = a.shownS(t.fromS+1, func(heartbeat) bool { return true })
 		case x.kind == record.PilotActs:
 			mode, armed := "", true
@@ -538,7 +543,8 @@ func (a *aircraft) deriveTakeOvers(f *flight) {
 		a.notLed = append(a.notLed, t)
 	}
 	for k := 1; k < len(a.states) && a.isCopter(); k++ {
-		if s, before := &a.states[k], &a.states[k-1]; s.Failsafe && !before.Failsafe {
+		s, before := &a.states[k], &a.states[k-1]
+		if s.Failsafe && !before.Failsafe && s.Mode != offboard { // one that changes nothing is none
 			mode := s.Mode
 			a.notLed = append(a.notLed, takeOver{span: span{s.timeS, math.Inf(1)}, cause: "failsafe",
 				knownS: a.shownS(s.timeS, func(h heartbeat) bool { return h.Mode == mode })})

@@ -169,7 +169,7 @@ func (c *check) fence() {
 }
 
 func (c *check) height() {
-	const lowM, brakesS, climbsMPS, nearM = 25, 5, 3, 40
+	const lowM, brakesS, climbsMPS, nearM = 25, 5, 3.5, 40
 	h := c.Physics.AltitudeM
 	for _, a := range c.aircraft {
 		bandM := 8 + a.GustMPS2 + a.DriftM // with a second squared of gusts
