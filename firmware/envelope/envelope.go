@@ -319,7 +319,7 @@ func (c *Checker) keepsClear(vehicles []Vehicle, i, j int, move physics.Position
 }
 
 // asideMPS is how fast an aircraft leaves a path on which another may come.
-const asideMPS = 5
+const asideMPS = 8
 
 // aside is the move, in m/s, by which vehicle i leaves the possible path of vehicle j, on which a hold would wait for it: square
 // to the path. False: it is not on that path, or it would come too close to others or leave the area.
@@ -340,7 +340,7 @@ func (c *Checker) aside(vehicles []Vehicle, i, j int, l Limits) (move physics.Po
 		move = away.Scale(mps / away.Norm())
 		ok = c.free[i] || l.outsideM(p.Add(move)) <= tolerance
 		for k := range vehicles {
-			ok = ok && (k == i || c.keepsClear(vehicles, i, k, move, l))
+			ok = ok && (k == i || k == j || c.keepsClear(vehicles, i, k, move, l)) // of j it is too late to keep clear
 		}
 		if ok {
 			break

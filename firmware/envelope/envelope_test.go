@@ -373,6 +373,21 @@ func TestLeavesThePathOfAnother(t *testing.T) {
 	}
 }
 
+// One that waits on the way of another which is already too near to be kept clear of leaves that way all the same.
+func TestLeavesThePathTooLate(t *testing.T) {
+	var checker Checker
+	from, home := physics.Position{EastM: 150, NorthM: 260}, physics.Position{EastM: 150, NorthM: 20}
+	vehicles := []Vehicle{
+		{Controlled: true, GainPerS: 0.95, StopsInM: 5, Position: physics.Position{EastM: 149.4, NorthM: 243}, TargetUpM: 100},
+		{Position: from, TargetUpM: 100, PossiblePath: []physics.Position{home, from}, Velocity: physics.Position{NorthM: -6}},
+	}
+	vehicles[0].Target = vehicles[0].Position
+	checker.Check(vehicles, testLimits)
+	if v := vehicles[0].commandedVelocity(); v.EastM > -4 || math.Abs(v.NorthM) > 1 {
+		t.Errorf("it is to fly at %v m/s", v)
+	}
+}
+
 func TestAlarm(t *testing.T) {
 	for _, c := range []struct {
 		p    physics.Position

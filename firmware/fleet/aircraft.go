@@ -384,7 +384,7 @@ func (a *aircraft) rememberWay() {
 // returnsNext has the corners of the way on which an aircraft that returns by itself may come in the next seconds, and then where it
 // is: it turns and speeds up without a word.
 func (a *aircraft) returnsNext(at physics.Position) (path []physics.Position) {
-	const aheadS, gainsMPS = 3, 4 // speed gained, in the mean of these seconds
+	const aheadS, gainsMPS = 4.5, 4 // speed gained, in the mean of these seconds
 	leftM := aheadS * min(a.velocity.Norm()+gainsMPS, positiveOr(a.params.SpeedMaxMPS, 15))
 	corners := []physics.Position{*a.home}
 	if a.retraces() {

@@ -46,9 +46,9 @@ func TestWhereOneMayBeThatIsLeftAlone(t *testing.T) {
 		{"or straight, where it has forgotten", copter(ardupilotParameters{GCSFailsafe: 4}), copterGuided, 0.6, 6, retraced},
 		{"as its pilot chose", copter(ardupilotParameters{GCSFailsafe: 1}), copterSmartRTL, 0.6, 2, retraced},
 		{"received on that way", copter(ardupilotParameters{GCSFailsafe: 1}), copterSmartRTL, 0.6, 0,
-			[]physics.Position{{EastM: 100, NorthM: 12}, last}},
+			[]physics.Position{{EastM: 100, NorthM: 18}, last}},
 		{"and on the straight one", copter(ardupilotParameters{GCSFailsafe: 1}), copterRTL, 0.6, 0,
-			[]physics.Position{last.Add(home.Sub(last).Scale(12 / home.Sub(last).Norm())), last}},
+			[]physics.Position{last.Add(home.Sub(last).Scale(18 / home.Sub(last).Norm())), last}},
 	} {
 		a := &aircraft{located: true, armed: true, landed: new(false), position: last, positionS: 100, home: &home, mode: c.mode,
 			params: c.params, charge: c.charge, cameBy: came, control: control{phase: PhaseFlying}}

@@ -602,7 +602,7 @@ func TestPossiblePath(t *testing.T) {
 		{"silent in its hold", ModeHold, 5, 1.5, []physics.Position{last, {EastM: 112}}},
 		{"long silent in its hold", ModeHold, 5, 600, []physics.Position{last, held}},
 		{"received in its return", ModeReturn, 5, 0,
-			[]physics.Position{last.Add(physics.Position{EastM: -2, NorthM: -1}.Scale(36 / math.Sqrt(5))), last}},
+			[]physics.Position{last.Add(physics.Position{EastM: -2, NorthM: -1}.Scale(54 / math.Sqrt(5))), last}},
 		{"returns already", ModeReturn, 5, 2, []physics.Position{last, on, home}},
 		{"a pilot's", ModePosition, 3, 600, []physics.Position{last, on}},
 	} {

@@ -20,7 +20,7 @@ var assumptions = []assumption{
 		faults: []string{"broker_return", "crew_radio_return", "disk_refuses"}, laterS: 1e9},
 	{name: "arming refused", why: "the autopilot does not arm", faults: []string{record.StaysDown}, laterS: 2},
 	{name: "mode refused", why: "the autopilot does not follow setpoints any more, nor, maybe, return by itself",
-		faults: []string{record.RefusesMode}, laterS: 2},
+		faults: []string{record.RefusesMode}, laterS: 30}, // its pack may be low by then
 	{name: "wrong land detector", why: "it says that the aircraft is on the ground", faults: []string{"tells_landed"}, laterS: 3},
 	{name: "late climb", why: "a take-off that came too late, or failed, is called off", laterS: 40,
 		faults: []string{"link_loss", "autopilot_reboot", record.StaysDown, "pilot_disarm", "heartbeat_gap", "out_of_order",
