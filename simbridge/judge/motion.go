@@ -476,6 +476,11 @@ func (c *check) comesHome() {
 				bound += lost
 			}
 		}
+		for _, o := range c.aircraft { // an ArduCopter that is left alone while it lands climbs and comes home by itself
+			if o.isCopter() && (c.assumed("link cut", o.number).or(c.assumed("station silent", o.number))).and(watch).lengthS() > 0 {
+				bound += o.descentS(c.Physics.AltitudeM)
+			}
+		}
 		if (spans{{fromS, min(down, fromS+bound, c.endS)}}).without(a.led).lengthS() > 0 || c.stopsAfter(fromS) { // its pilot's, or stopped
 			continue
 		}
