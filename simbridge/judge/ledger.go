@@ -79,7 +79,7 @@ func (c *check) ledger() {
 }
 
 const (
-	modelErrorW = 250  // of the power model, which knows no shock, at v* and above
+	modelErrorW = 260  // of the power model, which knows no shock, at v* and above
 	modelledW   = 60   // of the model, where it has had measurements
 	modelShare  = 0.12 // likewise in calm air, where nothing but the battery is silent
 	climbW      = 450  // which a current that holds from the ground on has not
@@ -157,6 +157,11 @@ func (c *check) allowedJ(a *aircraft, timeS, lagS float64) (allowed float64) {
 		known := c.modelled(a, span{x.fromS, timeS})
 		allowed += modelErrorW*a.powerMost()*(timeS-x.fromS-known.lengthS()) + modelShare*a.drawnJ(known)
 		c.finding.Assumed["not measured"] += 1
+	}
+	if x := c.assumed("wrong land detector", a.number); x.touches(0, timeS) { // near the ground nothing else tells that it flies on
+		const lastS = 10
+		allowed += lastS * modelErrorW * a.powerMost()
+		c.finding.Assumed["wrong land detector"]++
 	}
 	for _, x := range c.faults { // a counter begins anew: what was drawn since its last reading is unknown
 		if x.aircraft != a.number || x.kind != "autopilot_reboot" && x.kind != "battery_reset" || x.fromS > timeS {
