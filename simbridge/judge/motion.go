@@ -451,6 +451,10 @@ func (c *check) comesHome() {
 		down := a.touchdownAfter(fromS)
 		best := c.Physics.Propulsion.BestSpeedMPS(a.speedMPS)
 		ownS := horizontalM(sub(home, s.PositionM))/best + a.descentS(s.PositionM[2])
+		const lowM = 25
+		if below := c.Physics.AltitudeM - s.PositionM[2]; below > lowM && a.climbMPS > 0 { // it climbs before it flies anywhere
+			ownS += below/a.climbMPS + a.descentS(c.Physics.AltitudeM) - a.descentS(s.PositionM[2])
+		}
 		waitS := 0.0
 		for _, o := range c.aircraft {
 			other, flies := o.homeAt(fromS)
