@@ -233,7 +233,7 @@ func (f *Fleet) Stop(number int) {
 	f.withAircraft(number, func(a *aircraft, now float64) {
 		switch {
 		case a.phase == PhaseRejoining: // nothing is commanded before its state is known
-			a.handToPilot(f, "stopped")
+			a.handToPilot(f, reasonStopped)
 		case a.controlled():
 			a.phase, a.homeward, a.awaitsHeartbeat = PhaseStopping, false, false
 			a.stopOrderedS = now

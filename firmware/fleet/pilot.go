@@ -82,6 +82,9 @@ func (a *aircraft) modeChangeExpected(f *Fleet, from Mode, fromS float64, wasFai
 	return a.params.kind().modeFollows(f, a, from, fromS, wasFailsafe)
 }
 
+// reasonStopped is why an aircraft that a command stopped is with its pilot.
+const reasonStopped = "stopped"
+
 func (a *aircraft) handToPilot(f *Fleet, why string) {
 	a.leave(f, why, "aircraft is with its pilot until resume")
 }

@@ -1052,3 +1052,16 @@ func (v *simVehicle) onlySetpoints(count *int) func(message.Message) {
 		}
 	}
 }
+
+// A leader that dies while a stopped aircraft still brakes leaves it to its pilot, with the reason.
+func TestStoppedBeforeARestart(t *testing.T) {
+	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	fly(v)
+	v.Stop(1)
+	saved := v.SavedState()
+	v.mode = ModeHold
+	v.replaceLeader(saved)
+	if got := v.view(); got.Phase != PhasePilot || !strings.Contains(got.Reason, "stopped") {
+		t.Errorf("after the restart: %+v", got)
+	}
+}

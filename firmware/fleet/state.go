@@ -69,6 +69,9 @@ func (f *Fleet) SavedState() (saved []SavedAircraft) {
 			Reason: a.pilotReason, SentHome: a.sentHome, Lost: a.lost,
 			SpeedMaxMPS: a.params.SpeedMaxMPS, SpeedMPS: a.velocity.Norm(),
 		}
+		if a.phase == PhaseStopping && a.inAir() { // in a moment it is its pilot's
+			s.WithPilot, s.Reason = true, reasonStopped
+		}
 		if a.home != nil {
 			s.Home = &[3]float64{a.home.EastM, a.home.NorthM, float64(a.homeUpM)}
 		}

@@ -118,7 +118,7 @@ func (a *aircraft) stop(f *Fleet, now float64) (out []message.Message, stream bo
 		return nil, true
 	case a.role() == RoleHold && a.heartbeatS > a.commandedS &&
 		(a.modeRequestedS[a.mode] >= a.commandedS || a.heartbeatS-a.commandedS > commandRetryS):
-		a.handToPilot(f, "stopped") // and no command sent before the hold is still in transit
+		a.handToPilot(f, reasonStopped) // and no command sent before the hold is still in transit
 	default:
 		return a.retryCommand(f, now, a.setMode(RoleHold)), a.followsSetpoints()
 	}
