@@ -114,8 +114,12 @@ func (c *check) toldUsable() {
 
 // toldWayHome is of a descent, which nothing but its end can prolong.
 func (c *check) toldWayHome() {
-	const share, slackJ = 0.1, 400.0
+	const share, copterJ = 0.1, 500.0 // an ArduCopter's land detector takes longer or shorter
 	c.toldOfPacks(func(s *status, t *telemetry.StatusAircraft, a *aircraft, _ *telemetry.Pack) {
+		slackJ := 400.0
+		if a.isCopter() {
+			slackJ += copterJ
+		}
 		offS := a.standsS(s.timeS)
 		if t.HomeJ == nil || math.IsInf(offS, 1) || c.dearerUnknown(s.timeS, offS) || c.perhapsLost(a).contains(s.timeS) ||
 			c.excusesAny(a.number, s.timeS, "battery misread", "link cut", "leader away", "disk stands", "wrong sample") {
