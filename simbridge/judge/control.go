@@ -55,7 +55,8 @@ func (c *check) obeyed() {
 			}
 			if boundS < soonS || a.led.not().touches(fromS+record.PeriodS, fromS+boundS) ||
 				c.excusesFrom(fromS, fromS+boundS, "leader away", "lost heartbeats", "late datagrams", "station silent") ||
-				c.fault(a.number, "link_loss", record.RefusesMode).touches(fromS, fromS+boundS) {
+				c.fault(a.number, "link_loss", record.RefusesMode).touches(fromS, fromS+boundS) ||
+				c.excuses("mode refused", a.number, fromS) {
 				continue
 			}
 			follows := a.in(func(s *state) bool {
