@@ -97,8 +97,8 @@ func hoverW(p *physics.Constants, air *motion.Air) float64 {
 
 // LeftJ is the energy left in an aircraft's pack: the lesser of its capacity less what was
 // drawn since it was fitted, up to a total of the meter, and of the charge that it reports. Autopilots
-// round that up to a whole point, 1.5 kJ of a large pack: once it falls by one, the pack holds what it
-// says, and what is drawn from then on counts, up to the next point. Until it reports one after a restart, the last one counts.
+// round that up to a whole point, 1.5 kJ of a large pack: it holds at most what is said, and what is drawn
+// since that was said first counts, up to the next point. Until it reports one after a restart, the last one counts.
 func LeftJ(v *fleet.View, totalJ float64) float64 {
 	left := v.CapacityJ - (totalJ - v.FittedJ)
 	switch {

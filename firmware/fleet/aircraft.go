@@ -74,7 +74,7 @@ type aircraft struct {
 	batteryStatusS    float64 // BATTERY_STATUS, rather than SYS_STATUS
 	ownBatteryS       float64 // BATTERY_STATUS with id 0
 	charge            float64 // remaining, 0 to 1, NaN unknown
-	chargeFellJ       float64 // the meter's total when it fell by one point to that; NaN: it did not
+	chargeFellJ       float64 // the meter's total when it came to be that; NaN: never
 	batteryReading    energy.Reading
 	batteryIDs        []uint8      // ids of BATTERY_STATUS, sorted; never changed in place
 	batteryReceivedS  [256]float64 // when each was last received
@@ -151,18 +151,15 @@ func (a *aircraft) updateBattery(f *Fleet, now float64, r energy.Reading, consum
 	a.batteryReading = r
 	a.meter.AddReading(now, a.meter.WithCharge(r, consumedMAh))
 	if c := a.meter.Charge(); !math.IsNaN(c) { // a jump counts from the second message: one outlier sends no aircraft home
-		switch points := math.Round(100 * (a.charge - c)); {
-		case points == 1:
+		if points := math.Round(100 * (a.charge - c)); points != 0 { // also of one that was not known
 			a.chargeFellJ = a.meter.DrawnJ(now)
-		case points != 0: // also of one that was not known
-			a.chargeFellJ = math.NaN()
 		}
 		a.charge = c
 	}
 	a.updatePack(f, now)
 }
 
-// chargeDrawnJ is what was drawn since the charge fell by one point to what it is; 0: it did not.
+// chargeDrawnJ is what was drawn since the charge came to be what it is.
 func (a *aircraft) chargeDrawnJ(now float64) float64 {
 	if drawnJ := a.meter.DrawnJ(now) - a.chargeFellJ; drawnJ > 0 {
 		return drawnJ

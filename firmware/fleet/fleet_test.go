@@ -323,8 +323,8 @@ func TestMeteredBattery(t *testing.T) {
 	}
 }
 
-// What is drawn counts from the moment at which the charge falls by one point: then the pack holds what
-// it says. A charge that falls by more was not followed.
+// What is drawn counts from the moment at which a charge is first seen: then the pack holds at most what it
+// says. The first second's is what the model has of a current that was not measured before.
 func TestDrawnSinceTheChargeFell(t *testing.T) {
 	f := &Fleet{Log: slog.New(slog.DiscardHandler), Physics: physics.DefaultConstants()}
 	a := &aircraft{number: 1, charge: math.NaN(), meter: energy.Meter{CapacityJ: 150e3,
@@ -333,7 +333,7 @@ func TestDrawnSinceTheChargeFell(t *testing.T) {
 		now     float64
 		percent int8
 		want    float64 // 160 W
-	}{{100, 50, 0}, {101, 50, 0}, {102, 49, 0}, {104, 49, 320}, {106, 48, 0}, {107, 48, 160}, {108, 40, 320}, {109, 40, 0}, {110, 40, 0},
+	}{{100, 50, 0}, {101, 50, 50}, {102, 49, 0}, {104, 49, 320}, {106, 48, 0}, {107, 48, 160}, {108, 40, 320}, {109, 40, 0}, {110, 40, 160},
 		{112, 39, 0}, {114, 39, 320}} {
 		a.handleMessage(f, c.now, &common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: 1000, EnergyConsumed: -1,
 			BatteryRemaining: c.percent})

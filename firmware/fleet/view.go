@@ -65,7 +65,7 @@ type View struct {
 	CapacityJ     float64 // of its pack
 	CapacityKnown bool    // by its autopilot or the configuration; else the airframe's is assumed
 	FittedJ       float64 // TotalJ when the pack was fitted, if it was full then
-	ChargeDrawnJ  float64 // drawn since Charge fell by one point to what it is; 0: it did not
+	ChargeDrawnJ  float64 // drawn since Charge came to be what it is
 
 	TotalJ       float64 // drawn since the meter began
 	ModelJ       float64 // propulsion since then by the closed form, at multiplier 1
@@ -222,7 +222,7 @@ func (f *Fleet) RestoreMeter(number int, s energy.State, gapS float64) {
 		case math.IsNaN(gapS):
 			gapS = boot
 		}
-		sinceJ := a.meter.DrawnJ(now) - a.chargeFellJ // NaN: it did not fall
+		sinceJ := a.meter.DrawnJ(now) - a.chargeFellJ // NaN: it is not known
 		a.meter.Restore(now, s, gapS)
 		a.chargeFellJ = a.meter.DrawnJ(now) - sinceJ // the total now has what was drawn meanwhile
 	})

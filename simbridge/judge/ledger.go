@@ -102,6 +102,9 @@ func (f *flight) unread(a *aircraft) spans {
 			x.toS = max(x.toS, x.fromS+bootS)
 		case record.LeaderDown: // until it says something for the first time
 			x.toS = min(max(x.toS, f.firstStatusAfter(x.toS)), f.endS)
+			if silent, ok := f.fault(a.number, "heartbeat_silence").at(x.toS); ok { // nor is it known what autopilot sends
+				x.toS = silent.toS
+			}
 		case "link_loss", "battery_absent", "battery_handover", "battery_wild", "disk_stall":
 		default:
 			continue
