@@ -431,7 +431,7 @@ func (a *aircraft) touchdownAfter(timeS float64) float64 {
 // comesHome: from the order, or the end of the slots, on. Each of a fleet may wait until all others whose homes are near
 // are down, and until those are out of its way.
 func (c *check) comesHome() {
-	const turnS, nearHomesM, more, settleS, queueShare = 20, 40, 1.33, 10, 1.25
+	const turnS, copterTurnS, nearHomesM, more, settleS, queueShare = 20, 3, 40, 1.33, 10, 1.25
 	const asksS, passesM = 30, 40 // for a mode that is refused; of height
 	for _, a := range c.aircraft {
 		fromS := math.Inf(1)
@@ -469,6 +469,9 @@ func (c *check) comesHome() {
 			}
 		}
 		bound := more*ownS + queueShare*waitS + turnS
+		if a.isCopter() {
+			bound += copterTurnS
+		}
 		if c.excuses("mode refused", a.number, fromS+turnS) {
 			bound += 2*asksS + turnS
 		}

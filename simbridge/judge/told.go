@@ -48,7 +48,7 @@ var toldRules = []Rule{
 
 // toldLanded: unknown is in the air, so that what is told for too long, or by one word alone, is dangerous.
 func (c *check) toldLanded() {
-	const latelyS, unknownS, lowM = 3, 6, 10
+	const latelyS, unknownS, lowM = 3, 6.5, 10
 	c.toldOfAll(func(s *status, t *telemetry.StatusAircraft, a *aircraft) {
 		if t.Landed == nil || c.excuses("wrong land detector", a.number, s.timeS) {
 			return
