@@ -45,6 +45,7 @@ type Account struct {
 	observed              []slot.Result        // of tasks that were decided on, since TakeResults
 	flownSlot             int                  // the slot between the aircraft's marks, -1: none
 	allLocal              LocalDelay           // what a missed slot is taken to have cost
+	doubtfulSettlements   int                  // settlements since what flying costs came to rest on one measurement
 	unmeasuredSettlements int                  // settlements after a restart that do not yet measure the multiplier
 	bounds                *Bounds              // of the budget in force; nil: it has none
 	ways                  Ways                 // as they were measured
@@ -275,6 +276,22 @@ func (a *Account) SpareJ(v *fleet.View) float64 {
 	leftJ := a.ResidualJ(v) - a.aircraft[v.Number-1].committedJ
 	ledJ := leftJ - a.HomeJ(v) - a.reserveJ(v)
 	return min(ledJ, leftJ-a.aloneJ(v))
+}
+
+// MustReturn is whether an aircraft must return: its spare energy is below 0. What flying costs may rest on one measurement that the
+// next does not confirm, and an aircraft that was sent home does not come back: for two slots the estimate before it decides then.
+func (a *Account) MustReturn(v *fleet.View) bool {
+	const doubtSlots = 2
+	if a.SpareJ(v) >= 0 {
+		return false
+	}
+	if !a.objective.Doubtful() || a.doubtfulSettlements > doubtSlots {
+		return true
+	}
+	believed := a.objective
+	a.objective.ExpectMultiplier(believed.State().Before.Multiplier)
+	defer func() { a.objective = believed }()
+	return a.SpareJ(v) < 0
 }
 
 // aloneJ is the energy that the way home may take that an aircraft would fly by itself.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
 	"testing"
 
 	"prefdt/firmware/energy"
@@ -309,6 +310,40 @@ func TestPositionsLost(t *testing.T) {
 		f.fly(1)
 		if got := f.Objective().PropulsionMultiplier(); math.Abs(got-before) > 1e-3*before {
 			t.Fatalf("slot %d: the multiplier went from %v to %v", slot, before, got)
+		}
+	}
+}
+
+// TestMustReturn: one measurement by which the way home takes too much sends nobody home; two do, or one that no other follows.
+func TestMustReturn(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		then []float64 // what the slots after take, in joules
+		want []bool    // whether an aircraft must return, at that and after each
+	}{
+		{"one wrong", []float64{slotJ, slotJ}, []bool{false, false, false}},
+		{"confirmed", []float64{1.9 * slotJ, 1.9 * slotJ}, []bool{false, false, true}}, // a slot is measured one later
+	} {
+		f := newTestFlight(100)
+		for range 20 {
+			f.fly(1)
+		}
+		v := &f.views[0]
+		v.CapacityJ = f.HomeJ(v)*1.3 + f.ReserveJ + v.TotalJ - v.FittedJ // room for flight that takes 30 % more
+		if f.MustReturn(v) {
+			t.Fatal("it must return before anything happened")
+		}
+		got := []bool{}
+		for _, joules := range append([]float64{1.9 * slotJ}, c.then...) {
+			for i := range f.views {
+				f.views[i].TotalJ += joules - slotJ
+			}
+			f.fly(1)
+			v.CapacityJ += joules
+			got = append(got, f.MustReturn(v))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
 }

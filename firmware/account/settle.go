@@ -106,7 +106,11 @@ func (a *Account) Settle(n int, views []fleet.View, offerEdgeJ func(users int) (
 	}
 	a.advanceWindows(views)
 	a.markFlights(views)
+	before := a.objective.State().Before
 	a.settleObjective(sum)
+	if a.doubtfulSettlements++; a.objective.State().Before != before {
+		a.doubtfulSettlements = 0 // another measurement is doubtful, or none
+	}
 	a.followWays(views)
 	return rows
 }

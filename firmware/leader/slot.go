@@ -267,7 +267,7 @@ func (l *Leader) commandFleet(views []fleet.View) {
 		if !flying || v.Phase == fleet.PhaseEngaging {
 			l.fleet.Hold(v.Number)
 		}
-		if v.Flying && !v.Homeward && l.account.SpareJ(&v) < 0 {
+		if v.Flying && !v.Homeward && l.account.MustReturn(&v) {
 			sendHome(l.fleet, l.Log, v.Number, "battery low")
 		}
 	}

@@ -60,7 +60,7 @@ func (e *PropulsionEstimate) addMeasurement(measured float64) (changed bool) {
 // add is addMeasurement; by one that is a change for a reason of its own the mean begins anew.
 func (e *PropulsionEstimate) add(measured float64, change bool) (changed bool) {
 	e.endDoubt(measured)
-	off, outlier := math.Log(measured/e.Multiplier), e.Outlier
+	off, outlier, adopted := math.Log(measured/e.Multiplier), e.Outlier, e.Before != (EstimateBefore{})
 	e.Outlier, e.Before = 0, EstimateBefore{}
 	if math.Abs(off) > math.Log(maxJump) && !outlier.Agrees(off) {
 		e.Outlier = robust.Outlier(off)
@@ -78,7 +78,7 @@ func (e *PropulsionEstimate) add(measured float64, change bool) (changed bool) {
 	if changed = e.detectChange(); change && !changed {
 		e.Multiplier, e.MultiplierWeight, e.RecentCount, changed = measured, 1, 1, true
 	}
-	if changed && e.MultiplierWeight == 1 && outlier == 0 {
+	if changed && e.MultiplierWeight == 1 && (outlier == 0 || adopted) { // a second change of its own is doubtful again
 		e.Outlier, e.Before = robust.Outlier(off), before
 	}
 	return changed

@@ -186,6 +186,12 @@ func TestCheaperWithinItsError(t *testing.T) {
 		t.Errorf("93 %% more, then 46 %% less with an error of 23 %%: %v", got)
 	}
 	begin()
+	fly(149, 7)
+	fly(276, 14)
+	if got := fly(150, 1); got > 1.6 {
+		t.Errorf("49 %% more, then 176, then 50: %v", got)
+	}
+	begin()
 	if got := fly(125, 17); got < 1.1 {
 		t.Errorf("25 %% more with an error of 17 %%: %v", got)
 	}
