@@ -74,7 +74,7 @@ type aircraft struct {
 	batteryStatusS    float64 // BATTERY_STATUS, rather than SYS_STATUS
 	ownBatteryS       float64 // BATTERY_STATUS with id 0
 	charge            float64 // remaining, 0 to 1, NaN unknown
-	chargeFellJ       float64 // the meter's total when it came to be that; NaN: never
+	chargeFromJ       float64 // the meter's total when it came to be that; NaN: never
 	batteryReading    energy.Reading
 	batteryIDs        []uint8      // ids of BATTERY_STATUS, sorted; never changed in place
 	batteryReceivedS  [256]float64 // when each was last received
@@ -152,7 +152,7 @@ func (a *aircraft) updateBattery(f *Fleet, now float64, r energy.Reading, consum
 	a.meter.AddReading(now, a.meter.WithCharge(r, consumedMAh))
 	if c := a.meter.Charge(); !math.IsNaN(c) { // a jump counts from the second message: one outlier sends no aircraft home
 		if points := math.Round(100 * (a.charge - c)); points != 0 { // also of one that was not known
-			a.chargeFellJ = a.meter.DrawnJ(now)
+			a.chargeFromJ = a.meter.DrawnJ(now)
 		}
 		a.charge = c
 	}
@@ -161,7 +161,7 @@ func (a *aircraft) updateBattery(f *Fleet, now float64, r energy.Reading, consum
 
 // chargeDrawnJ is what was drawn since the charge came to be what it is.
 func (a *aircraft) chargeDrawnJ(now float64) float64 {
-	if drawnJ := a.meter.DrawnJ(now) - a.chargeFellJ; drawnJ > 0 {
+	if drawnJ := a.meter.DrawnJ(now) - a.chargeFromJ; drawnJ > 0 {
 		return drawnJ
 	}
 	return 0

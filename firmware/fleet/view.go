@@ -73,8 +73,8 @@ type View struct {
 	Source       energy.Source
 	UncertaintyJ float64 // how far off TotalJ may be
 	BootMS       float64 // autopilot's time since boot, at this moment
-	LateS        float64 // by how much messages of the last seconds came later than the promptest
 	ClockMSPerS  float64 // its rate, per mission second
+	LateS        float64 // by how much messages of the last seconds came later than the promptest
 }
 
 // UnmeteredBatteries are the ids of batteries that its meter does not count.
@@ -190,8 +190,7 @@ func (a *aircraft) view(now float64) View {
 		LateS: a.lateness.at(now),
 
 		Charge: a.charge, LastCharge: a.pack.Charge, ChargeDrawnJ: a.chargeDrawnJ(now), FittedJ: a.pack.fittedJ(a.meter.CapacityJ),
-		BatteryIDs: a.batteryIDs,
-		TotalJ:     a.meter.DrawnJ(now), ModelJ: a.meter.ModelJ(now), UncertaintyJ: a.meter.UncertaintyJ(now),
+		BatteryIDs: a.batteryIDs, TotalJ: a.meter.DrawnJ(now), ModelJ: a.meter.ModelJ(now), UncertaintyJ: a.meter.UncertaintyJ(now),
 		Mark: a.meter.LastReading(), Source: a.meter.Source(now),
 	}
 }
@@ -222,8 +221,8 @@ func (f *Fleet) RestoreMeter(number int, s energy.State, gapS float64) {
 		case math.IsNaN(gapS):
 			gapS = boot
 		}
-		sinceJ := a.meter.DrawnJ(now) - a.chargeFellJ // NaN: it is not known
+		sinceJ := a.meter.DrawnJ(now) - a.chargeFromJ // NaN: it is not known
 		a.meter.Restore(now, s, gapS)
-		a.chargeFellJ = a.meter.DrawnJ(now) - sinceJ // the total now has what was drawn meanwhile
+		a.chargeFromJ = a.meter.DrawnJ(now) - sinceJ // the total now has what was drawn meanwhile
 	})
 }

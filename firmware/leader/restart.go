@@ -217,7 +217,7 @@ func (l *Leader) rejoinAircraft(views []fleet.View) []fleet.View {
 		case l.schedule.Rebooted(i, clockReading(v)):
 			l.fleet.HandToPilot(v.Number, "rebooted while the leader was down")
 		case l.mission.Phase() == telemetry.StateStopped: // by a command since the restart
-			l.fleet.HandToPilot(v.Number, "stopped")
+			l.fleet.Stop(v.Number)
 		default:
 			if l.mission.Ending() {
 				l.fleet.SendHome(v.Number)

@@ -326,7 +326,7 @@ type Measurement struct {
 	EnergyJ      float64 `json:"energy_j"`
 	EdgeJ        float64 `json:"edge_j"`
 	ErrorJ       float64 `json:"error_j"`          // standard deviation of EnergyJ less EdgeJ
-	LateJ        float64 `json:"late_j,omitempty"` // likewise, because readings came late: where less was taken than is believed
+	LateJ        float64 `json:"late_j,omitempty"` // likewise, of readings that came late
 	ModelFlightJ float64 `json:"model_flight_j"`
 	Slots        int     `json:"slots"` // as long as so many
 }
@@ -414,7 +414,7 @@ func (s *State) addWindow(x *Measurement) {
 	s.endDoubt(measured)
 	// A little more may be a reading that came late, too.
 	doubtful := measured < s.Multiplier || x.LateJ > x.ErrorJ && measured < leastChange*s.Multiplier
-	if doubtful && math.Abs(s.offJ(x)) <= mostErrors*math.Hypot(x.ErrorJ, x.LateJ) && s.waitsForNext(measured) {
+	if doubtful && math.Abs(s.offJ(x)) <= mostErrors*math.Hypot(x.ErrorJ, x.LateJ) && s.putOff(measured) {
 		return
 	}
 	s.add(measured, s.contradicts(x) && measured > leastChange*s.Multiplier)

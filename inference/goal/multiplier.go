@@ -84,8 +84,8 @@ func (e *PropulsionEstimate) add(measured float64, change bool) (changed bool) {
 	return changed
 }
 
-// waitsForNext reports whether a measurement would alone be a change: it does not count until the next one agrees.
-func (e *PropulsionEstimate) waitsForNext(measured float64) bool {
+// putOff puts off a measurement that would alone be a change, until the next one agrees, and returns whether it did.
+func (e *PropulsionEstimate) putOff(measured float64) bool {
 	off, trial := math.Log(measured/e.Multiplier), *e
 	if e.RecentCount == 0 || e.Outlier.Agrees(off) || !trial.addMeasurement(measured) || trial.MultiplierWeight != 1 {
 		return false

@@ -166,10 +166,13 @@ func (c *check) perhapsLost(a *aircraft) (lost spans) {
 	return newSpans(lost...)
 }
 
+// surelyLed is when an aircraft is its leader's, whatever that makes of a link that was cut.
+func (c *check) surelyLed(a *aircraft) spans { return a.led.without(c.perhapsLost(a)) }
+
 // certain is when an aircraft has been its leader's, and when its pilot's, for some seconds, as both know.
 func (c *check) certain(a *aircraft) (led, piloted spans) {
 	const knownS = 3
-	led = a.led.without(c.perhapsLost(a))
+	led = c.surelyLed(a)
 	for _, t := range a.notLed {
 		piloted = append(piloted, span{t.knownS, t.toS})
 	}

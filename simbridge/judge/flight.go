@@ -542,12 +542,13 @@ func (a *aircraft) deriveTakeOvers(f *flight) {
 		}
 		a.notLed = append(a.notLed, t)
 	}
+	leaderDown := f.fault(0, record.LeaderDown)
 	for k := 1; k < len(a.states) && a.isCopter(); k++ {
 		s, before := &a.states[k], &a.states[k-1]
-		// One that changes nothing is none, nor one that another station ends before the leader is back.
-		down, unseen := f.fault(0, record.LeaderDown).at(s.timeS)
-		unseen = unseen && a.at(down.toS).Mode == offboard
-		if s.Failsafe && !before.Failsafe && s.Mode != offboard && !unseen {
+		if s.Failsafe && !before.Failsafe && s.Mode != offboard { // one that changes nothing is none
+			if down, ok := leaderDown.at(s.timeS); ok && a.at(down.toS).Mode == offboard {
+				continue // another station ended it before the leader was back
+			}
 			mode := s.Mode
 			a.notLed = append(a.notLed, takeOver{span: span{s.timeS, math.Inf(1)}, cause: "failsafe",
 				knownS: a.shownS(s.timeS, func(h heartbeat) bool { return h.Mode == mode })})

@@ -16,8 +16,8 @@ var foreseenRules = []Rule{
 		(*check).toldReserve},
 	{"told usable", "statuses, true charge in the air", "0.005 of the pack, and what its sensor and its readings may make of it",
 		contract + "status", (*check).toldUsable},
-	{"told way home", "statuses, true joules of the descent", "0.1 and 400 J off, and what its sensor makes of it", contract + "status",
-		(*check).toldWayHome},
+	{"told way home", "statuses, true joules of the descent", "0.1 and 400 J off, an ArduCopter 900, and half as much again in wind; " +
+		"and what its sensor makes of it", contract + "status", (*check).toldWayHome},
 	{"told floor", "statuses", "at most the end that is told", contract + "budgets", (*check).toldFloor},
 	{"told end", "statuses, true joules, as all come down", "0.08 of what is left, and 300 J an aircraft",
 		contract + "budgets", (*check).toldEnd},
@@ -153,7 +153,7 @@ func (c *check) toldEnd() {
 		truth, doneJ, allowed, all := 0.0, 0.0, 0.0, true
 		for _, a := range c.aircraft {
 			offS := a.standsS(s.timeS)
-			led := a.led.without(c.perhapsLost(a)).contains(min(offS, c.endS-record.PeriodS))
+			led := c.surelyLed(a).contains(min(offS, c.endS-record.PeriodS))
 			if all = all && led && !math.IsInf(offS, 1) && !c.dearerUnknown(s.timeS, offS); !all {
 				break
 			}
@@ -259,7 +259,7 @@ func (c *check) descentInSlots() {
 			a := c.aircraft[i]
 			const knownS = 2
 			lands := a.in(func(s *state) bool { return s.Mode == land || s.OnGround }).from(knownS)
-			led := a.led.without(c.perhapsLost(a))
+			led := c.surelyLed(a)
 			if y, ok := lands.at(fromS); ok && y.toS > toS && led.contains(fromS-knownS) && led.contains(toS) &&
 				a.takeOffs != nil && a.takeOffs[0].timeS < fromS {
 				c.atMost(fromS, x.EnergyJ, counterStepJ, "the ledger has %.0f J of aircraft %d in slot %d, in which it had left them",

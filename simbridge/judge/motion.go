@@ -168,8 +168,11 @@ func (c *check) fence() {
 	}
 }
 
+// climbFirstM is how far below H an aircraft climbs before it flies anywhere.
+const climbFirstM = 25
+
 func (c *check) height() {
-	const lowM, brakesS, climbsMPS, nearM = 25, 5, 3.5, 40
+	const brakesS, climbsMPS, nearM = 5, 3.5, 40
 	h := c.Physics.AltitudeM
 	for _, a := range c.aircraft {
 		bandM := 8 + a.GustMPS2 + a.DriftM // with a second squared of gusts
@@ -178,9 +181,10 @@ func (c *check) height() {
 				return fmt.Sprintf("aircraft %d is %.1f m above H in %s", a.number, value, s.Mode)
 			})
 		if s := a.at(c.epochS); a.offboard.and(a.led).contains(c.epochS) {
-			c.atMost(c.epochS, h-s.PositionM[2], lowM+a.DriftM, "aircraft %d is at %.1f m as the slots begin", a.number, s.PositionM[2])
+			c.atMost(c.epochS, h-s.PositionM[2], climbFirstM+a.DriftM, "aircraft %d is at %.1f m as the slots begin", a.number,
+				s.PositionM[2])
 		}
-		low := a.in(func(s *state) bool { return s.PositionM[2] < h-lowM-a.DriftM }).and(a.offboard).and(a.led).from(brakesS)
+		low := a.in(func(s *state) bool { return s.PositionM[2] < h-climbFirstM-a.DriftM }).and(a.offboard).and(a.led).from(brakesS)
 		c.always(a, low.without(c.near(a, nearM)), 0, func(s *state) (float64, float64) { return s.speedMPS(), climbsMPS + a.GustMPS2 },
 			func(s *state, value, bound float64) string {
 				return fmt.Sprintf("aircraft %d flies at %.1f m/s at a height of %.0f m", a.number, value, s.PositionM[2])
@@ -451,8 +455,7 @@ func (c *check) comesHome() {
 		down := a.touchdownAfter(fromS)
 		best := c.Physics.Propulsion.BestSpeedMPS(a.speedMPS)
 		ownS := horizontalM(sub(home, s.PositionM))/best + a.descentS(s.PositionM[2])
-		const lowM = 25
-		if below := c.Physics.AltitudeM - s.PositionM[2]; below > lowM && a.climbMPS > 0 { // it climbs before it flies anywhere
+		if below := c.Physics.AltitudeM - s.PositionM[2]; below > climbFirstM && a.climbMPS > 0 { // it climbs before it flies anywhere
 			ownS += below/a.climbMPS + a.descentS(c.Physics.AltitudeM) - a.descentS(s.PositionM[2])
 		}
 		waitS := 0.0

@@ -15,7 +15,7 @@ import (
 // toldRules compare what the leader tells of its aircraft, and keeps of them, with what the simulators knew.
 var toldRules = []Rule{
 	{"told landed", "statuses, true states", "what its land detector said in the last 3 s; nothing, of one of which " +
-		"nothing arrives for 6 s",
+		"nothing arrives for 6.5 s",
 		contract + "landed", (*check).toldLanded},
 	{"told source", "statuses, faults of batteries", "a measurement, but 10 s after one was missing; the model, 12 s after all are",
 		contract + "status", (*check).toldSource},
@@ -28,8 +28,8 @@ var toldRules = []Rule{
 		(*check).measuredJoules},
 	{"modelled joules", "true joules, statuses", "15 % and 80 J in 4 s in which nothing is measured, and what flying costs was before",
 		contract + "joules", (*check).modelledJoules},
-	{"flown", "the ledger's rows, true ways and power", "2 m/s, and 20 % and three of its errors twice", "inference/belief",
-		(*check).flown},
+	{"flown", "the ledger's rows, true ways and power", "2 m/s, and 20 % and three of its errors, in two slots in a row",
+		"inference/belief", (*check).flown},
 	{"kept at restart", "the ledger's rows, beacons", "what flying costs within 10 %, and a half of the users that are expected and one",
 		"docs/failures.md", (*check).keptAtRestart},
 	{"told power", "statuses, true power", "a reason that says so, where flying costs half as much again",
