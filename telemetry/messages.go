@@ -250,7 +250,38 @@ type Status struct {
 	// wall time since contact with the crew counted; absent: no station sends heartbeats
 	CrewAgeS  *float64         `json:"crew_age_s,omitempty" range:"[0, 1e9]"`
 	Aircraft  []StatusAircraft `json:"aircraft" max:"64"`
+	Dangers   []Danger         `json:"dangers,omitempty" max:"64"` // the gravest first
+	Refuses   *Refuses         `json:"refuses,omitempty"`
 	Signature string           `json:"signature,omitempty" max:"100"` // see [SignAnswer]; the last field
+}
+
+// Danger is what the crew must not miss. In the air comes before on the ground, and of those with the same gravity the one with
+// the least joules left.
+type Danger struct {
+	Gravity   int    `json:"gravity" range:"[0, 9]"` // above 3: something is in the air; from 7 on somebody must act
+	Aircraft  int    `json:"aircraft,omitempty" range:"[1, 64]"`
+	SinceSlot int    `json:"since_slot" range:"[-1, 1e9]"`
+	Text      string `json:"text" max:"600" shown:"yes"`
+	Do        string `json:"do" max:"200" shown:"yes"` // what the crew can do about it; empty: nothing
+}
+
+// Refuses has why each action would be refused now; absent: it would be accepted. Of launch and clear it names the aircraft.
+type Refuses struct {
+	Start  string `json:"start,omitempty" max:"500" shown:"yes"`
+	Stop   string `json:"stop,omitempty" max:"500" shown:"yes"`
+	Hold   string `json:"hold,omitempty" max:"500" shown:"yes"`
+	Return string `json:"return,omitempty" max:"500" shown:"yes"`
+	Resume string `json:"resume,omitempty" max:"500" shown:"yes"`
+	Launch string `json:"launch,omitempty" max:"500" shown:"yes"`
+	Clear  string `json:"clear,omitempty" max:"500" shown:"yes"`
+	New    string `json:"new,omitempty" max:"500" shown:"yes"`
+	Budget string `json:"budget,omitempty" max:"500" shown:"yes"` // and a preference
+}
+
+// Of is where the reason of an action stands; nil: it is none of a status.
+func (r *Refuses) Of(action string) *string {
+	return map[string]*string{ActionStart: &r.Start, ActionStop: &r.Stop, ActionHold: &r.Hold, ActionReturn: &r.Return,
+		ActionResume: &r.Resume, ActionLaunch: &r.Launch, ActionClear: &r.Clear, ActionNew: &r.New, "budget": &r.Budget}[action]
 }
 
 // LastCommand is the last command that was applied.

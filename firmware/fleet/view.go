@@ -38,6 +38,7 @@ type View struct {
 	Reason     string // why it does not follow its order, with the autopilot's own text; empty once it flies
 	SentHome   string // why the leader sent it home by itself, until it is ordered to fly again; empty: it did not
 	Lost       bool
+	Failsafe   bool // its autopilot reports that one acts
 	Twin       bool // another autopilot sends with its system id
 	Home       *physics.Position
 	// GroundUpM is how high the ground is where it is to land, or stands.
@@ -94,6 +95,12 @@ func (v *View) WithPilot() bool { return v.Phase == PhasePilot }
 
 // UnderCommand is whether it is to fly by the loop's setpoints.
 func (v *View) UnderCommand() bool { return v.Phase.ordered() && !v.Homeward }
+
+// Obeys is whether it is in the air by an order of the leader, on its way home or into its hold included.
+func (v *View) Obeys() bool { return v.InAir && v.Phase != PhaseIdle && v.Phase != PhasePilot }
+
+// Hovers is whether it is in its autopilot's hold, in which neither the leader nor a pilot flies it.
+func (v *View) Hovers() bool { return v.InAir && v.Role == RoleHold && !v.Obeys() }
 
 // Ready returns what keeps an aircraft from taking off, by its own reports.
 func (v *View) Ready() error {
@@ -179,7 +186,7 @@ func (a *aircraft) view(now float64) View {
 
 		Located: a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(), Home: a.home, GroundUpM: a.landsAtM(),
 		Mode: a.mode, ModeName: a.modeName(), Role: a.viewRole(), Armed: a.armed, Landed: a.hasLanded(),
-		Phase: a.phase, Homeward: a.homeward, Foreign: a.foreign, Reason: a.reason(), SentHome: a.sentHome, Lost: a.lost, Params: a.params,
+		Phase: a.phase, Homeward: a.homeward, Foreign: a.foreign, Reason: a.reason(), SentHome: a.sentHome, Lost: a.lost, Failsafe: a.failsafe, Params: a.params,
 		Twin: a.twinS > 0 && now-a.twinS < twinForgottenS,
 
 		Fresh: commandable, Partly: !commandable && a.received && now-a.receivedS < staleAfterS, Placed: a.positionFresh(now),

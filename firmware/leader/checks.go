@@ -24,12 +24,11 @@ type checks struct {
 	mission *mission.Mission
 	fleet   *fleet.Fleet
 	ledger  *ledger.Ledger
-	log     *slog.Logger
 	views   []fleet.View
 }
 
 func (l *Leader) checks(views []fleet.View) *checks {
-	return &checks{&l.Config, &l.Policy.Physics, &l.account, &l.mission, l.fleet, l.ledgerWriter.ledger, l.Log, views}
+	return &checks{&l.Config, &l.Policy.Physics, &l.account, &l.mission, l.fleet, l.ledgerWriter.ledger, views}
 }
 
 func (c *checks) start(*telemetry.Mission) (all []fleet.Ordered, err error) {
@@ -73,32 +72,39 @@ func (c *checks) nearStart(v *fleet.View, start physics.Position) error {
 		c.config.Flight.StartWithinM)
 }
 
-// returnStopped sends home the aircraft that a stop has left in the air. A silent one holds up the others until it is
+// stay refuses to stop or hold, once the slots are over, where no aircraft is in the air that no pilot has.
+func (c *checks) stay(*telemetry.Mission) ([]fleet.Ordered, error) {
+	if c.mission.Ending() && !slices.ContainsFunc(c.views, func(v fleet.View) bool { return v.Obeys() || v.Hovers() }) {
+		return nil, errors.New("no aircraft is in the air that no pilot has")
+	}
+	return nil, nil
+}
+
+// returnAll sends home, once the slots are over, what is left in the air. A silent one holds up the others until it is
 // lost: a return that was accepted before would leave it there.
-func (c *checks) returnStopped(*telemetry.Mission) (stopped []fleet.Ordered, err error) {
-	if c.mission.Phase() != telemetry.StateStopped {
+func (c *checks) returnAll(*telemetry.Mission) (hovering []fleet.Ordered, err error) {
+	if !c.mission.Ending() {
 		return nil, nil
 	}
-	stopping := false // one is still on its way into Hold, and obeys the order to return
+	obeys := false // one is on its way home, or into its hold, and obeys the order itself
 	why := errors.New("no aircraft in the air is in its hold mode; in any other mode its pilot has it")
 	for _, v := range c.views {
 		switch {
-		case v.InAir && v.Phase == fleet.PhaseStopping:
-			stopping = true
+		case v.Obeys():
+			obeys = true
 		case !v.Fresh: // after a restart it is not known yet whether it is in the air
 			why = fmt.Errorf("nothing recent was received from aircraft %d; send it again once its messages are back", v.Number)
-			if v.StaleS < fleet.LostAfterS || v.Partly { // to pass over one that is just back would leave it up there
+			if stopped := c.mission.Phase() == telemetry.StateStopped; stopped && (v.StaleS < fleet.LostAfterS || v.Partly) { // to pass over one that is just back would leave it up there
 				return nil, why
 			}
-		case !v.InAir || v.Role != fleet.RoleHold:
-		default:
-			stopped = append(stopped, fleet.Ordered{Number: v.Number, Homeward: true, Engages: true})
+		case v.Hovers():
+			hovering = append(hovering, fleet.Ordered{Number: v.Number, Homeward: true, Engages: true})
 		}
 	}
-	if len(stopped) == 0 && !stopping {
+	if len(hovering) == 0 && !obeys {
 		return nil, why
 	}
-	return stopped, c.fleet.Check(fleet.Resume, stopped)
+	return hovering, c.fleet.Check(fleet.Resume, hovering)
 }
 
 // returnNamed sends home aircraft that fly for the leader; the mission goes on with the others.
@@ -118,7 +124,7 @@ func (c *checks) comesDown(v *fleet.View) string {
 	switch {
 	case v.Homeward:
 		return "it is on its way down: wait until it has landed"
-	case c.mission.Phase() == telemetry.StateStopped:
+	case v.Hovers() && c.mission.Ending():
 		return "`return` or its pilot brings it down"
 	case c.mission.Phase() == telemetry.StateDone:
 		return "`resume` or its pilot brings it down"
@@ -136,6 +142,9 @@ func (c *checks) newMission(m *telemetry.Mission) ([]fleet.Ordered, error) {
 		case v.Obstacle:
 			return nil, fmt.Errorf("aircraft %d is lost, and its last message came from the air; `clear` it once it is down", v.Number)
 		}
+	}
+	if m.Mission == "" { // whether there could be one
+		return nil, nil
 	}
 	used, err := c.ledger.MissionUsed(m.Mission)
 	switch {
@@ -166,7 +175,7 @@ func (c *checks) resume(m *telemetry.Mission) (resumed []fleet.Ordered, err erro
 				v.Number, v.StaleS)
 		}
 	}
-	if len(resumed) == 0 && c.mission.Phase() != telemetry.StateHolding {
+	if len(resumed) == 0 && !c.mission.Held() {
 		return nil, fmt.Errorf("nothing to resume: the mission is %s, and no pilot has an aircraft in the air", c.mission.Phase())
 	}
 	return resumed, c.fleet.Check(fleet.Resume, resumed)
@@ -260,14 +269,25 @@ func (c *checks) ready(v *fleet.View, to physics.Position) error {
 	case c.account.ResidualJ(v) < c.account.TakeOffJ(v, to):
 		return fmt.Errorf("aircraft %d has %.0f J left of its pack's %.0f; the climb, its reserve and the way home take %.0f; change "+
 			"its battery", v.Number, c.account.ResidualJ(v), v.CapacityJ, c.account.TakeOffJ(v, to))
-	case unsafe != "":
-		c.log.Error("unsafe failsafe", "aircraft", v.Number, "reason", unsafe)
-	}
-	if !v.CapacityKnown {
-		c.log.Warn("capacity of its pack not known, the airframe's is assumed; set pack_j", "aircraft", v.Number, "capacity_j", v.CapacityJ)
-	}
-	for _, reason := range v.Params.Warnings(v.CapacityJ) {
-		c.log.Warn("doubtful parameter", "aircraft", v.Number, "reason", reason)
 	}
 	return nil
+}
+
+// logDoubts logs what is doubtful of the aircraft that take off.
+func logDoubts(log *slog.Logger, views []fleet.View, action *missionAction, ordered []fleet.Ordered) {
+	if action.order != &fleet.Launch {
+		return
+	}
+	for _, o := range ordered {
+		v := &views[o.Number-1]
+		if reason := v.Params.UnsafeReason(); reason != "" {
+			log.Error("unsafe failsafe", "aircraft", v.Number, "reason", reason)
+		}
+		if !v.CapacityKnown {
+			log.Warn("capacity of its pack not known, the airframe's is assumed; set pack_j", "aircraft", v.Number, "capacity_j", v.CapacityJ)
+		}
+		for _, reason := range v.Params.Warnings(v.CapacityJ) {
+			log.Warn("doubtful parameter", "aircraft", v.Number, "reason", reason)
+		}
+	}
 }

@@ -20,6 +20,7 @@ import (
 type change struct {
 	id    string              // of the command
 	from  string              // the mission's state in which it was decided; empty: it holds in any
+	after int                 // commands that acted at once until then
 	of    string              // the action, if it is of aircraft alone: it holds as long as that is accepted, and the slots go on
 	write func(*ledger.State) // enters it into the state that is written
 	adopt func()              // puts it in force
@@ -105,14 +106,18 @@ func (l *Leader) dropOvertaken(changes []change) (left []change) {
 	var overtaken []string
 	for _, c := range changes {
 		holds := c.of == telemetry.ActionClear || l.mission.AcceptsAircraft(c.of) && !l.mission.Ending()
-		if c.from != "" && c.from != l.mission.Phase() && !holds {
+		if c.from != "" && (c.from != l.mission.Phase() || c.after != l.current.actedAtOnce) && !holds {
 			overtaken = append(overtaken, c.id)
 		} else {
 			left = append(left, c)
 		}
 	}
 	if len(overtaken) > 0 {
-		l.crew.Overtaken(overtaken, fmt.Sprintf("overtaken: the mission is %s by now; send it again if it is wanted", l.mission.Phase()))
+		by := ""
+		if changes[0].after != l.current.actedAtOnce {
+			by = fmt.Sprintf(" by `%s`", l.current.actedLast)
+		}
+		l.crew.Overtaken(overtaken, fmt.Sprintf("overtaken%s: the mission is %s by now; send it again if it is wanted", by, l.mission.Phase()))
 	}
 	return left
 }
@@ -121,17 +126,15 @@ func (l *Leader) dropOvertaken(changes []change) (left []change) {
 func (l *Leader) decideCommand(c *crew.Command, ack *telemetry.Ack) error {
 	effective := l.effectiveSlot()
 	ack.EffectiveSlot = &effective
-	switch {
-	case c.Mission != nil:
+	if c.Mission != nil {
 		ack.Action = c.Mission.Action
 		if c.Mission.Action == telemetry.ActionNew {
 			effective = 0
 		}
 		return l.decideMission(c.Mission)
-	case l.mission.Ending():
-		return fmt.Errorf("the mission is %s; begin the next one with `new`, then send the request", l.mission.Phase())
-	case effective >= l.Config.Slots:
-		return fmt.Errorf("the last slot, %d, is decided; begin the next mission with `new`, then send the request", l.Config.Slots-1)
+	}
+	if err := l.takesRequests(); err != nil {
+		return err
 	}
 	requested := l.requested()
 	if p := c.Preference; p != nil {
@@ -148,6 +151,17 @@ func (l *Leader) decideCommand(c *crew.Command, ack *telemetry.Ack) error {
 		write: func(s *ledger.State) { s.Account.Objective, s.Account.Bounds = state, bounds },
 		adopt: func() { l.adoptRequest(c, bounds) },
 	})
+	return nil
+}
+
+// takesRequests returns why no budget and no preference is accepted any more.
+func (l *Leader) takesRequests() error {
+	switch {
+	case l.mission.Ending():
+		return fmt.Errorf("the mission is %s; begin the next one with `new`, then send the request", l.mission.Phase())
+	case l.effectiveSlot() >= l.Config.Slots:
+		return fmt.Errorf("the last slot, %d, is decided; begin the next mission with `new`, then send the request", l.Config.Slots-1)
+	}
 	return nil
 }
 
@@ -191,19 +205,21 @@ func (l *Leader) effectiveSlot() int {
 	return l.schedule.Current()
 }
 
-// missionActions has what each action of a mission command checks beyond the mission's
-// state, and what it orders.
-var missionActions = map[string]struct {
+type missionAction struct {
 	// decide returns what the fleet is ordered, or why the command is refused.
 	decide       func(*checks, *telemetry.Mission) ([]fleet.Ordered, error)
 	order        *fleet.Action // nil: the mission's change of state orders it
 	aircraftOnly bool          // it changes aircraft, and never the mission's state
 	atOnce       bool          // it holds or ends the flight: no disk is waited for
-}{
+}
+
+// missionActions has what each action of a mission command checks beyond the mission's
+// state, and what it orders.
+var missionActions = map[string]missionAction{
 	telemetry.ActionStart:  {decide: (*checks).start, order: &fleet.Launch},
-	telemetry.ActionHold:   {atOnce: true},
-	telemetry.ActionReturn: {decide: (*checks).returnStopped, order: &fleet.Resume, atOnce: true},
-	telemetry.ActionStop:   {atOnce: true},
+	telemetry.ActionHold:   {decide: (*checks).stay, atOnce: true},
+	telemetry.ActionReturn: {decide: (*checks).returnAll, order: &fleet.Resume, atOnce: true},
+	telemetry.ActionStop:   {decide: (*checks).stay, atOnce: true},
 	telemetry.ActionNew:    {decide: (*checks).newMission},
 	telemetry.ActionResume: {decide: (*checks).resume, order: &fleet.Resume},
 	returnAircraft:         {decide: (*checks).returnNamed, order: &fleet.Return, aircraftOnly: true},
@@ -227,34 +243,47 @@ func actsAtOnce(c *crew.Command) bool {
 	return c.Mission != nil && c.InvalidReason == "" && missionActions[rowOf(c.Mission)].atOnce
 }
 
-// decideMission decides a mission command: everything is checked before anything
-// changes.
-func (l *Leader) decideMission(m *telemetry.Mission) error {
-	views := l.fleet.Views()
-	from, action := l.mission.Phase(), missionActions[rowOf(m)]
+// checkedMission is a mission command that may be adopted.
+type checkedMission struct {
+	action       *missionAction
+	changesState bool
+	next         mission.Mission // its state afterwards, if that changes
+	effect       mission.Effect
+	ordered      []fleet.Ordered
+}
+
+// checkMission returns why a mission command is refused, or what it will do; nothing changes.
+func (l *Leader) checkMission(m *telemetry.Mission, views []fleet.View) (c checkedMission, err error) {
+	action := missionActions[rowOf(m)]
+	c = checkedMission{action: &action, next: l.mission,
+		changesState: !action.aircraftOnly && !(m.Action == telemetry.ActionResume && !l.mission.Held())}
 	for _, number := range m.Aircraft {
 		if number > len(views) {
-			return fmt.Errorf("cannot %s aircraft %d: this fleet has %d", m.Action, number, len(views))
+			return c, fmt.Errorf("cannot %s aircraft %d: this fleet has %d", m.Action, number, len(views))
 		}
 	}
-	changesState := !action.aircraftOnly && !(m.Action == telemetry.ActionResume && from != telemetry.StateHolding)
-	next := l.mission
-	var effect mission.Effect
-	var err error
-	if changesState {
-		effect, err = next.Command(m.Action)
+	if c.changesState {
+		c.effect, err = c.next.Command(m.Action)
 	} else if !l.mission.AcceptsAircraft(m.Action) {
 		err = fmt.Errorf("cannot %s: %w", m.Action, l.mission.Refusal())
 	}
+	if err == nil && action.decide != nil {
+		if c.ordered, err = action.decide(l.checks(views), m); err != nil {
+			err = fmt.Errorf("cannot %s: %w", m.Action, err)
+		}
+	}
+	return c, err
+}
+
+// decideMission decides a mission command: everything is checked before anything changes.
+func (l *Leader) decideMission(m *telemetry.Mission) error {
+	views := l.fleet.Views()
+	checked, err := l.checkMission(m, views)
 	if err != nil {
 		return err
 	}
-	var ordered []fleet.Ordered
-	if action.decide != nil {
-		if ordered, err = action.decide(l.checks(views), m); err != nil {
-			return fmt.Errorf("cannot %s: %w", m.Action, err)
-		}
-	}
+	action, from, changesState, effect, ordered := checked.action, l.mission.Phase(), checked.changesState, checked.effect, checked.ordered
+	logDoubts(l.Log, views, action, ordered)
 	adopt := func() {
 		if action.order != nil {
 			if err := l.fleet.Order(*action.order, ordered); err != nil { // they could be ordered so when it was decided
@@ -278,6 +307,7 @@ func (l *Leader) decideMission(m *telemetry.Mission) error {
 		l.performEffect(from, effect, l.fleet.Views())
 	}
 	if action.atOnce {
+		l.current.actedAtOnce, l.current.actedLast = l.current.actedAtOnce+1, m.Action
 		adopt()
 		return nil
 	}
@@ -285,13 +315,13 @@ func (l *Leader) decideMission(m *telemetry.Mission) error {
 	if !changesState {
 		of = m.Action
 	}
-	l.current.changes = append(l.current.changes, change{from: from, of: of, adopt: adopt, write: func(s *ledger.State) {
+	l.current.changes = append(l.current.changes, change{from: from, after: l.current.actedAtOnce, of: of, adopt: adopt, write: func(s *ledger.State) {
 		if effect == mission.Reset {
 			*s = l.stateOfNew(m.Mission, s)
 			return
 		}
 		if changesState {
-			s.State = next.State()
+			s.State = checked.next.State()
 		}
 		for _, o := range ordered {
 			if action.order == &fleet.Return {

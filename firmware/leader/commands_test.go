@@ -32,14 +32,14 @@ func TestTransitions(t *testing.T) {
 		}
 		refused("resume", "cannot resume: the mission is idle, which accepts start, clear, new")
 		r.TakeOff()
-		refused("start", "the mission is climbing, which accepts resume, return, stop, launch, clear")
+		refused("start", "the mission is climbing, which accepts hold, resume, return, stop, launch, clear")
 		r.Await("flying", rig.Flying)
 		refused("start", "cannot start: the mission is flying, which accepts hold, resume, return, stop, launch, clear")
 		refused("resume", "nothing to resume: the mission is flying, and no pilot has an aircraft in the air")
 		refused("new", "") // without an id it is not a command at all
 		r.MustSendAction("hold")
 		held := r.Await("holding", rig.InState(telemetry.StateHolding))
-		refused("hold", "cannot hold: the mission is holding, which accepts resume, return, stop, launch, clear")
+		r.MustSendAction("hold") // again: nothing changes
 		// A hold counts: slots and energy continue, and the aircraft hovers.
 		later := r.Await("twenty slots on", rig.SlotSettled(held.Slot+20))
 		if later.State != telemetry.StateHolding || later.SpentJ < held.SpentJ+1000 || *later.Aircraft[0].SpeedMPS > 1 {
@@ -52,7 +52,7 @@ func TestTransitions(t *testing.T) {
 			t.Errorf("with nothing left to fly: floor %v, predicted %v, spent %v, setting %v", s.FloorJ, *s.PredictedEndJ, s.SpentJ,
 				s.Setting)
 		}
-		refused("start", "cannot start: the mission is done, which accepts resume, clear, new")
+		refused("start", "cannot start: the mission is done, which accepts hold, resume, return, stop, clear, new")
 		if ack := r.SendCommand(r.Topics.Preference(), `{"id":"late","setting":0.1}`, "late"); ack.Accepted {
 			t.Error("a preference was accepted after the mission")
 		}

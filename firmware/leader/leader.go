@@ -96,6 +96,9 @@ type loopState struct {
 	deferred        []link.ControlMessage // that arrived while the ledger was written
 	lastBeacon      int                   // slot of the last beacon
 	reachedBroker   bool                  // since Run began
+	actedAtOnce     int                   // commands so far that held or ended the flight
+	actedLast       string                // the last of those
+	dangerSince     map[dangerKey]int     // the slot from which on each danger of the last status was one
 	warnedOfFlight  bool                  // flight takes more, or less, than the checkpoint expects
 }
 
@@ -284,7 +287,11 @@ func (l *Leader) climb(views []fleet.View) {
 		if !v.UnderCommand() {
 			continue
 		}
-		l.fleet.Goto(v.Number, l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM))
+		if l.mission.Held() {
+			l.fleet.Hold(v.Number)
+		} else {
+			l.fleet.Goto(v.Number, l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM))
+		}
 		if v.InAir && l.account.SpareJ(&v) < 0 {
 			sendHome(l.fleet, l.Log, v.Number, "battery low in the climb")
 		}
@@ -352,9 +359,15 @@ func (l *Leader) performEffect(from string, e mission.Effect, views []fleet.View
 	for i := range views {
 		switch number := i + 1; e {
 		case mission.HoldFleet:
+			if from == telemetry.StateClimbing && !views[i].Armed { // it stays where it is, too: `launch` has it take off later
+				l.fleet.Stop(number)
+				continue
+			}
 			l.fleet.Hold(number)
 		case mission.ReturnFleet:
-			l.fleet.SendHome(number)
+			if !views[i].Homeward {
+				l.fleet.SendHome(number)
+			}
 		case mission.StopFleet:
 			l.fleet.Stop(number)
 		}

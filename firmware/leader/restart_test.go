@@ -143,7 +143,7 @@ func TestTornTransaction(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, raw[:3*len(raw)/4], 0o600); err != nil {
+		if err := os.WriteFile(path, raw[:len(raw)/4], 0o600); err != nil {
 			t.Fatal(err)
 		}
 		err = <-r.StartLeader().Done

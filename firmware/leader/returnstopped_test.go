@@ -17,25 +17,25 @@ func TestReturnBeforeAircraftAreReceived(t *testing.T) {
 	for i := range l.views {
 		l.views[i].Flying, l.views[i].Mode, l.views[i].Phase = false, fleet.ModePosition, fleet.PhasePilot
 	}
-	if _, err := l.checks(l.views).returnStopped(nil); err == nil || !strings.Contains(err.Error(), "its pilot has it") {
+	if _, err := l.checks(l.views).returnAll(nil); err == nil || !strings.Contains(err.Error(), "its pilot has it") {
 		t.Errorf("received, with their pilots: %v", err)
 	}
 	l.views[1] = fleet.View{Number: 2}
-	if _, err := l.checks(l.views).returnStopped(nil); err == nil ||
+	if _, err := l.checks(l.views).returnAll(nil); err == nil ||
 		!strings.Contains(err.Error(), "nothing recent was received from aircraft 2") {
 		t.Errorf("not received: %v", err)
 	}
 	hover := func(v *fleet.View) { v.InAir, v.Fresh, v.Role, v.Phase = true, true, fleet.RoleHold, fleet.PhasePilot }
 	hover(&l.views[0])
-	if ordered, err := l.checks(l.views).returnStopped(nil); err == nil || !strings.Contains(err.Error(), "from aircraft 2") {
+	if ordered, err := l.checks(l.views).returnAll(nil); err == nil || !strings.Contains(err.Error(), "from aircraft 2") {
 		t.Errorf("one received, the other silent for a moment: %v returns, %v", ordered, err)
 	}
 	l.views[1].StaleS = fleet.LostAfterS + 1
-	if ordered, _ := l.checks(l.views).returnStopped(nil); len(ordered) != 1 || ordered[0].Number != 1 {
+	if ordered, _ := l.checks(l.views).returnAll(nil); len(ordered) != 1 || ordered[0].Number != 1 {
 		t.Errorf("the other silent for long: %v returns", ordered)
 	}
 	l.views[1].Partly = true
-	if ordered, err := l.checks(l.views).returnStopped(nil); err == nil || !strings.Contains(err.Error(), "from aircraft 2") {
+	if ordered, err := l.checks(l.views).returnAll(nil); err == nil || !strings.Contains(err.Error(), "from aircraft 2") {
 		t.Errorf("the other back but for its HEARTBEAT: %v returns, %v", ordered, err)
 	}
 }

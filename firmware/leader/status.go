@@ -12,10 +12,10 @@ import (
 	"prefdt/telemetry"
 )
 
-// publish publishes a status with the next sequence number and the present challenge.
+// publish publishes a status with the next sequence number, the present challenge, and what would be refused now.
 func (l *Leader) publish(s telemetry.Status) {
 	l.current.statusSeq++
-	s.Seq, s.Challenge = l.current.statusSeq, l.crew.Challenge()
+	s.Seq, s.Challenge, s.Refuses = l.current.statusSeq, l.crew.Challenge(), l.refuses(l.fleet.Views())
 	l.mqtt.PublishStatus(s)
 	l.fleet.AnnounceValue("budget_j", l.account.RequestedJ()) // 0: a preference is in force
 	l.fleet.AnnounceValue("spent_j", s.SpentJ)
@@ -74,6 +74,7 @@ func (l *Leader) status(views []fleet.View) telemetry.Status {
 		l.addDuty(&a, &v)
 		s.Aircraft = append(s.Aircraft, a)
 	}
+	s.Dangers = l.dangers(&s, views)
 	return s
 }
 

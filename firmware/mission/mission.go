@@ -62,16 +62,20 @@ type transition struct {
 var (
 	inSlots  = []string{telemetry.StateFlying, telemetry.StateHolding}
 	airborne = []string{telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding}
+	over     = []string{telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped}
 )
 
 // transitions has every change of state; an event without a row for the present state
 // changes nothing.
 var transitions = []transition{
 	{telemetry.ActionStart, []string{telemetry.StateIdle}, telemetry.StateClimbing, LaunchFleet},
-	{telemetry.ActionHold, []string{telemetry.StateFlying}, telemetry.StateHolding, HoldFleet},
+	{telemetry.ActionHold, []string{telemetry.StateClimbing}, telemetry.StateClimbing, HoldFleet},
+	{telemetry.ActionHold, inSlots, telemetry.StateHolding, HoldFleet},
+	{telemetry.ActionHold, over, telemetry.StateStopped, StopFleet},                            // no slot will end a hold: autopilots do
+	{telemetry.ActionResume, []string{telemetry.StateClimbing}, telemetry.StateClimbing, None}, // of a held climb
 	{telemetry.ActionResume, []string{telemetry.StateHolding}, telemetry.StateFlying, None},
-	{telemetry.ActionReturn, append([]string{telemetry.StateStopped}, airborne...), telemetry.StateReturning, ReturnFleet},
-	{telemetry.ActionStop, append([]string{telemetry.StateReturning}, airborne...), telemetry.StateStopped, StopFleet},
+	{telemetry.ActionReturn, slices.Concat(airborne, over), telemetry.StateReturning, ReturnFleet},
+	{telemetry.ActionStop, slices.Concat(airborne, over), telemetry.StateStopped, StopFleet},
 	{telemetry.ActionNew, []string{telemetry.StateIdle, telemetry.StateDone, telemetry.StateStopped}, telemetry.StateIdle, Reset},
 
 	{climbDone, []string{telemetry.StateClimbing}, telemetry.StateFlying, BeginSlots},
@@ -172,7 +176,10 @@ func (m *Mission) ID() string { return m.state.Mission }
 // Phase is the mission's state, by its name on the wire (docs/wire.md).
 func (m *Mission) Phase() string { return m.state.Phase }
 
-// HeldBy is the cause of the present hold, empty unless the mission is held.
+// Held is whether slots, or a climb, are held until `resume` or contact ends that.
+func (m *Mission) Held() bool { return m.state.HeldBy != "" || m.state.Phase == telemetry.StateHolding }
+
+// HeldBy is the cause of the present hold, of slots or of a climb; empty: there is none.
 func (m *Mission) HeldBy() string { return m.state.HeldBy }
 
 // Reason is why the mission holds, returns or has returned without the crew's order, for the crew; empty: it does not.
@@ -187,18 +194,11 @@ func (m *Mission) InFlight() bool {
 }
 
 // Ending is whether no slot will be flown any more.
-func (m *Mission) Ending() bool {
-	return slices.Contains([]string{telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped}, m.state.Phase)
-}
+func (m *Mission) Ending() bool { return slices.Contains(over, m.state.Phase) }
 
 // Command changes the state by a command's action, or returns why it may not.
 // Conditions beyond the state (readiness, aircraft) are the caller's to check before.
 func (m *Mission) Command(action string) (Effect, error) {
-	if action == telemetry.ActionHold && m.heldByOthers() {
-		m.state.HeldBy = HeldByCrew // the crew's own hold does not end when contact returns
-		m.state.Reason = ""
-		return HoldFleet, nil
-	}
 	if m.transition(event(action)) == nil {
 		return None, fmt.Errorf("cannot %s: %w", action, m.Refusal())
 	}
@@ -219,8 +219,7 @@ func (m *Mission) Refusal() error {
 // Accepts is whether an action changes the mission or single aircraft in the present
 // state, their own conditions permitting.
 func (m *Mission) Accepts(action string) bool {
-	return m.transition(event(action)) != nil || m.AcceptsAircraft(action) ||
-		action == telemetry.ActionHold && m.heldByOthers()
+	return m.transition(event(action)) != nil || m.AcceptsAircraft(action)
 }
 
 // AcceptsAircraft is whether an action changes single aircraft in the present state.
@@ -228,12 +227,10 @@ func (m *Mission) AcceptsAircraft(action string) bool {
 	return slices.Contains(aircraftActions[action], m.state.Phase)
 }
 
-// heldByOthers is whether the present hold is not the crew's own.
-func (m *Mission) heldByOthers() bool {
-	return m.state.Phase == telemetry.StateHolding && m.state.HeldBy != HeldByCrew
-}
-
 func (m *Mission) transition(e event) *transition {
+	if e == telemetry.ActionResume && m.state.Phase == telemetry.StateClimbing && !m.Held() {
+		return nil
+	}
 	for i := range transitions {
 		if transitions[i].event == e && slices.Contains(transitions[i].from, m.state.Phase) {
 			return &transitions[i]
@@ -248,11 +245,14 @@ func (m *Mission) apply(e event) Effect {
 	if t == nil {
 		return None
 	}
-	if t.to != m.state.Phase {
-		m.state.HeldBy = holdCauses[e]
+	if t.to != m.state.Phase || e == telemetry.ActionHold || e == telemetry.ActionResume {
+		m.state.HeldBy = ""
 		if e != landed { // the end of a way home begun for that reason
 			m.state.Reason = ""
 		}
+	}
+	if t.effect == HoldFleet {
+		m.state.HeldBy = holdCauses[e] // the crew's own does not end when contact returns
 	}
 	if m.state.Phase = t.to; t.effect == LaunchFleet {
 		m.state.ClimbS, m.state.GroundedS = 0, 0

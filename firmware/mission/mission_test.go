@@ -36,10 +36,10 @@ func TestCommands(t *testing.T) {
 	states := []string{"idle", "climbing", "flying", "holding", "returning", "done", "stopped"}
 	for action, to := range map[string][]string{ // "": refused
 		"start":  {"climbing", "", "", "", "", "", ""},
-		"hold":   {"", "", "holding", "", "", "", ""},
+		"hold":   {"", "climbing", "holding", "holding", "stopped", "stopped", "stopped"},
 		"resume": {"", "", "", "flying", "", "", ""},
-		"return": {"", "returning", "returning", "returning", "", "", "returning"},
-		"stop":   {"", "stopped", "stopped", "stopped", "stopped", "", ""},
+		"return": {"", "returning", "returning", "returning", "returning", "returning", "returning"},
+		"stop":   {"", "stopped", "stopped", "stopped", "stopped", "stopped", "stopped"},
 		"new":    {"idle", "", "", "", "", "idle", "idle"},
 	} {
 		for i, from := range states {
@@ -61,12 +61,12 @@ func TestCommands(t *testing.T) {
 func TestRefusalNamesAcceptedActions(t *testing.T) {
 	for state, c := range map[string]struct{ action, want string }{
 		"idle":      {"hold", "start, clear, new"},
-		"climbing":  {"start", "resume, return, stop, launch, clear"},
+		"climbing":  {"start", "hold, resume, return, stop, launch, clear"},
 		"flying":    {"start", "hold, resume, return, stop, launch, clear"},
-		"holding":   {"hold", "resume, return, stop, launch, clear"}, // by the crew
-		"returning": {"start", "resume, stop, clear"},
-		"done":      {"hold", "resume, clear, new"},
-		"stopped":   {"hold", "return, clear, new"},
+		"holding":   {"start", "hold, resume, return, stop, launch, clear"}, // by the crew
+		"returning": {"start", "hold, resume, return, stop, clear"},
+		"done":      {"start", "hold, resume, return, stop, clear, new"},
+		"stopped":   {"start", "hold, return, stop, clear, new"},
 	} {
 		_, err := inPhase(state).Command(c.action)
 		if want := "cannot " + c.action + ": the mission is " + state + ", which accepts " + c.want; err == nil || err.Error() != want {

@@ -113,7 +113,7 @@ type TickResult struct {
 func (m *Mission) Tick(in TickInput) TickResult {
 	m.updateContact(in)
 	c, limits := &m.state.Contact, &m.Limits
-	if m.state.Phase == telemetry.StateClimbing {
+	if m.state.Phase == telemetry.StateClimbing && !m.Held() {
 		m.state.ClimbS += in.MissionS
 	}
 	if m.state.GroundedS += in.MissionS; m.state.Phase != telemetry.StateClimbing || in.Grounded == "" {
@@ -141,7 +141,7 @@ func (m *Mission) Tick(in TickInput) TickResult {
 			"contact is back; flying on"},
 		{climbFailed, grounded, "no aircraft took off; the mission ends"},
 		{climbFailed, in.AtStart == 0 && late, "no aircraft reached its start in time; returning"},
-		{climbDone, in.AtStart > 0 && (in.EnRoute == 0 || late), "at the starts"},
+		{climbDone, !m.Held() && in.AtStart > 0 && (in.EnRoute == 0 || late), "at the starts"},
 		{landed, in.AllLanded, "landed"},
 	} {
 		if t.holds && m.transition(t.event) != nil {

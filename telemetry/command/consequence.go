@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"prefdt/telemetry"
 )
@@ -88,8 +87,14 @@ func missionConsequence(m *telemetry.Mission, s *telemetry.Status) string {
 		return sentence(all, "every aircraft", "arms, takes off and flies to its start", "arm, take off and fly to their starts") +
 			"; then slots run."
 	case telemetry.ActionHold:
-		return sentence(led, "every aircraft in the air", "stays where it is", "stay where they are") +
-			". Slots and joules count on until `resume`."
+		stay := sentence(led, "every aircraft in the air", "stays where it is", "stay where they are") + ". "
+		switch {
+		case Over(s):
+			return stopText(s, led, others)
+		case s.State == telemetry.StateClimbing:
+			return stay + "No other takes off. The climb goes on with `resume`."
+		}
+		return stay + "Slots and joules count on until `resume`."
 	case telemetry.ActionResume:
 		switch {
 		case Over(s) && len(m.Aircraft) > 0:
@@ -148,14 +153,21 @@ func (r Request) Brief(s *telemetry.Status) string {
 		return strings.TrimPrefix(aircraftText(numbers), "aircraft ")
 	}
 	text, act := "Ends the mission: ", ""
-	if s.State == telemetry.StateStopped { // it is over
+	if Over(s) {
 		text = ""
 	}
-	switch m.Action {
+	action := m.Action
+	if action == telemetry.ActionHold && Over(s) { // it has autopilots hold
+		action = telemetry.ActionStop
+	}
+	switch action {
 	case telemetry.ActionHold:
-		text, act = "", "wait where they are; slots run on"
+		text, act = "", "wait where they are"
 		if len(led) == 1 {
-			act = "waits where it is; slots run on"
+			act = "waits where it is"
+		}
+		if s.State != telemetry.StateClimbing {
+			act += "; slots run on"
 		}
 	case telemetry.ActionReturn:
 		act = "fly home"
@@ -184,63 +196,32 @@ func (r Request) Brief(s *telemetry.Status) string {
 	return text
 }
 
-// Refusal is why the leader would refuse a mission command for the state of the aircraft that it names, as far as a
-// status tells; empty: it may accept. Of `return` it obeys for those that can.
-func (r Request) Refusal(s *telemetry.Status) string {
-	m := r.Mission
-	if m == nil || s == nil {
+// Refused is why the leader would refuse a command now, by its status; empty: it would not. What it says of launch and
+// clear may hold for other aircraft than those named.
+func (r Request) Refused(s *telemetry.Status) string {
+	if s == nil || s.Refuses == nil {
 		return ""
 	}
-	why := ""
-	for _, number := range m.Aircraft {
-		k := slices.IndexFunc(s.Aircraft, func(a telemetry.StatusAircraft) bool { return a.Number == number })
-		if k < 0 {
-			return fmt.Sprintf("there is no aircraft %d", number)
-		}
-		switch one := namedRefusal(m.Action, &s.Aircraft[k]); {
-		case one != "" && why == "":
-			why = fmt.Sprintf("aircraft %d %s", number, one)
-		case one == "" && m.Action == telemetry.ActionReturn: // it is obeyed for those that can
-			return ""
-		}
-		if why != "" && m.Action != telemetry.ActionReturn {
-			return why
-		}
+	action := "budget" // a preference is a request, too
+	if r.Mission != nil {
+		action = r.Mission.Action
 	}
-	return why
+	return *s.Refuses.Of(action)
 }
 
-// namedRefusal is why an action is refused for one aircraft, by what it says of itself.
-func namedRefusal(action string, a *telemetry.StatusAircraft) string {
-	known, landed := a.Landed != nil, a.Landed != nil && *a.Landed
-	obeys := known && !landed && slices.Contains(flightRoles, roleOf(a)) && (a.Reason == "" || a.Duty != "")
-	switch action {
-	case telemetry.ActionLaunch:
-		if known && !landed {
-			return "is in the air"
-		}
-	case telemetry.ActionResume:
-		switch {
-		case landed:
-			return "is on the ground; launch takes off"
-		case obeys:
-			return "needs no resume: no pilot has it"
-		}
-	case telemetry.ActionReturn:
-		switch {
-		case a.Duty == telemetry.DutyLeaving:
-			return "is on its way home already"
-		case landed:
-			return "is on the ground"
-		case known && a.Duty == "" && !slices.Contains(flightRoles, roleOf(a)) && a.Reason != "":
-			return "is with its pilot; resume gives it back"
-		}
-	case telemetry.ActionClear:
-		if a.AgeS != nil && *a.AgeS < 3 {
-			return "is not lost: its messages arrive"
-		}
+// MustAct is the gravity of a danger from which on somebody must act.
+const MustAct = 7
+
+// DangerText is a danger in a line.
+func DangerText(d *telemetry.Danger) (text string) {
+	if d.Aircraft > 0 {
+		text = fmt.Sprintf("aircraft %d: ", d.Aircraft)
 	}
-	return ""
+	text += d.Text
+	if d.Do != "" {
+		text += ": " + d.Do
+	}
+	return telemetry.Printable(text)
 }
 
 // stopText is what `stop` does to the aircraft in the air that the leader commands, and to the others. One that lands or
@@ -290,21 +271,18 @@ func roleOf(a *telemetry.StatusAircraft) string {
 	}[a.Mode])
 }
 
-// ledRoles has the roles of the aircraft in the air that the leader commands, for each state; in other states they are
-// those of flight.
+// Roles of the aircraft in the air that the leader commands, or that no pilot has.
 var (
 	flightRoles = []string{roleCommanded, roleTakeoff}
-	ledRoles    = map[string][]string{
-		telemetry.StateStopped: {roleHold, roleCommanded, roleTakeoff}, // the others are on their way into their hold
-	}
+	overRoles   = []string{roleHold, roleCommanded, roleTakeoff} // once no slot is flown any more
 )
 
 // situation has the numbers of all aircraft, of those in the air that the leader
 // commands, and of the others in the air.
 func situation(s *telemetry.Status) (all, led, others []int) {
-	roles, listed := ledRoles[s.State]
-	if !listed {
-		roles = flightRoles
+	roles := flightRoles
+	if Over(s) {
+		roles = overRoles
 	}
 	for _, a := range s.Aircraft {
 		role := roleOf(&a)
@@ -334,33 +312,6 @@ func split(numbers []int, s *telemetry.Status, match func(*telemetry.StatusAircr
 	return matching, rest
 }
 
-// contactGap is after how many seconds without contact a hold is told to be without it: above what is
-// lost and made good.
-const contactGap = 10
-
-// StateText is why the leader holds the fleet, or has it return, without the crew's order; empty: it does not.
-func StateText(s *telemetry.Status) string {
-	verb := map[string]string{telemetry.StateHolding: "holding", telemetry.StateReturning: "returning", telemetry.StateDone: "returned"}
-	if text := holdingWithoutContact(s); text != "" || s.Reason == "" || verb[s.State] == "" {
-		return text
-	}
-	return verb[s.State] + ": " + telemetry.Printable(s.Reason)
-}
-
-// holdingWithoutContact says for how long nothing was received from the crew, in a hold for that, which is not its
-// last command; empty otherwise. A leader that gives no reason holds for that, too.
-func holdingWithoutContact(s *telemetry.Status) string {
-	last := ""
-	if s.LastCommand != nil {
-		last = s.LastCommand.What
-	}
-	other := s.Reason != "" && !strings.HasPrefix(s.Reason, telemetry.ReasonNoCrew)
-	if other || s.State != telemetry.StateHolding || last == telemetry.ActionHold || s.CrewAgeS == nil || *s.CrewAgeS < contactGap {
-		return ""
-	}
-	return fmt.Sprintf("holding: %s for %.0f s", telemetry.ReasonNoCrew, *s.CrewAgeS)
-}
-
 func withPilots(numbers []int) string {
 	if len(numbers) == 0 {
 		return ""
@@ -369,72 +320,8 @@ func withPilots(numbers []int) string {
 		"."
 }
 
-// ReasonText is why an aircraft does not fly as commanded, in words for people, since so long ago; empty:
-// it does. One that was lost stays its pilot's when it is received again, within stale: what takes it back is said.
-func ReasonText(a *telemetry.StatusAircraft, state string, since, stale time.Duration) string {
-	reason := telemetry.Printable(a.Reason)
-	if strings.HasPrefix(reason, telemetry.ReasonLeft) {
-		return reason + ", with its pilot" + takenBack(a, state)
-	}
-	why, lost := strings.CutPrefix(reason, telemetry.ReasonLost)
-	if !lost || why != "" && why[0] != ':' || a.AgeS == nil || time.Duration(*a.AgeS*float64(time.Second))+since > stale {
-		return reason
-	}
-	text := "was lost, received again, with its pilot"
-	if why != "" {
-		text += " (" + strings.TrimSpace(why[1:]) + ")"
-	}
-	return text + takenBack(a, state)
-}
-
-// takenBack is the command that gives the leader an aircraft that is with its pilot; empty: there is none.
-func takenBack(a *telemetry.StatusAircraft, state string) string {
-	switch landed := a.Landed != nil && *a.Landed; {
-	case landed && !slices.Contains([]string{telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding}, state):
-	case landed:
-		return fmt.Sprintf(": `mission launch -aircraft %d`", a.Number)
-	case state != telemetry.StateStopped:
-		return fmt.Sprintf(": `mission resume -aircraft %d`", a.Number)
-	}
-	return ""
-}
-
 // inAir is whether an aircraft flies, by its last message.
 func inAir(a telemetry.StatusAircraft) bool { return a.Landed != nil && !*a.Landed }
-
-// comingDown has the roles of the modes in which an aircraft of a mission that is over lands by itself.
-var comingDown = map[string][]string{
-	telemetry.StateStopped: {roleLand, roleReturn},
-	telemetry.StateDone:    {roleCommanded, roleLand, roleReturn},
-}
-
-// LeftInAir has a line for the aircraft that a mission that is over has left in the air,
-// for each way to bring them down.
-func LeftInAir(s *telemetry.Status) (lines []string) {
-	roles, over := comingDown[s.State]
-	var led, others []int
-	for _, a := range s.Aircraft {
-		switch role := roleOf(&a); {
-		case !over || !inAir(a) || slices.Contains(roles, role):
-		case slices.Contains(ledRoles[s.State], role):
-			led = append(led, a.Number)
-		default:
-			others = append(others, a.Number)
-		}
-	}
-	add := func(numbers []int, one, several string) {
-		if len(numbers) > 0 {
-			lines = append(lines, sentence(numbers, "", "is LEFT IN THE AIR: "+one, "are LEFT IN THE AIR: "+several))
-		}
-	}
-	add(led, "`mission return` brings it down", "`mission return` brings them down")
-	if s.State == telemetry.StateStopped {
-		add(others, "its pilot has it", "their pilots have them")
-	} else {
-		add(others, "`mission resume` brings it home", "`mission resume` brings them home")
-	}
-	return lines
-}
 
 // sentence begins one about aircraft by their numbers, or about nobody by name.
 func sentence(numbers []int, nobody, one, several string) string {

@@ -1,10 +1,8 @@
 package command
 
 import (
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"prefdt/telemetry"
 )
@@ -141,71 +139,8 @@ func TestConsequenceOfStopWhileLanding(t *testing.T) {
 
 // Every aircraft that a mission which is over leaves in the air is named, those that the same
 // act brings down in one line.
-func TestLeftInAir(t *testing.T) {
-	for name, c := range map[string]struct {
-		state string
-		modes [2]string // empty: on the ground
-		want  []string
-	}{
-		"flying":                {telemetry.StateFlying, [2]string{"OFFBOARD", "POSCTL"}, nil},
-		"done, on the way home": {telemetry.StateDone, [2]string{"OFFBOARD", "AUTO.LAND"}, nil},
-		"done, with its pilot": {telemetry.StateDone, [2]string{"", "POSCTL"},
-			[]string{"Aircraft 2 is LEFT IN THE AIR: `mission resume` brings it home"}},
-		"stopped": {telemetry.StateStopped, [2]string{"AUTO.LOITER", "AUTO.LOITER"},
-			[]string{"Aircraft 1 and 2 are LEFT IN THE AIR: `mission return` brings them down"}},
-		"stopped, one with its pilot": {telemetry.StateStopped, [2]string{"AUTO.LOITER", "POSCTL"}, []string{
-			"Aircraft 1 is LEFT IN THE AIR: `mission return` brings it down", "Aircraft 2 is LEFT IN THE AIR: its pilot has it",
-		}},
-		"stopped, landing": {telemetry.StateStopped, [2]string{"AUTO.LAND", "AUTO.RTL"}, nil},
-		"stopped, with a pilot": {telemetry.StateStopped, [2]string{"", "POSCTL"},
-			[]string{"Aircraft 2 is LEFT IN THE AIR: its pilot has it"}},
-		"stopped, on the ground": {telemetry.StateStopped, [2]string{"", ""}, nil},
-	} {
-		s := exampleStatus()
-		s.State = c.state
-		for i, m := range c.modes {
-			s.Aircraft[i].Mode, s.Aircraft[i].Landed = m, new(m == "")
-		}
-		if got := LeftInAir(&s); !slices.Equal(got, c.want) {
-			t.Errorf("%s: %q\nwant %q", name, got, c.want)
-		}
-	}
-}
-
 // Who flies an aircraft is told by the role of its mode, whatever its autopilot calls that.
-func TestLeftInAirByRole(t *testing.T) {
-	s := exampleStatus()
-	s.State = telemetry.StateStopped
-	s.Aircraft[0].Mode, s.Aircraft[0].Role, s.Aircraft[0].Landed = "BRAKE", "hold", new(false)
-	s.Aircraft[1].Mode, s.Aircraft[1].Role, s.Aircraft[1].Landed = "LOITER", "other", new(false)
-	got := LeftInAir(&s)
-	if len(got) != 2 || !strings.Contains(got[0], "`mission return` brings it down") || !strings.Contains(got[1], "its pilot has it") {
-		t.Errorf("%q", got)
-	}
-}
-
 // A hold that the crew did not order says for how long nothing was received from it.
-func TestHoldingWithoutContact(t *testing.T) {
-	hold, resume := &telemetry.LastCommand{What: telemetry.ActionHold}, &telemetry.LastCommand{What: telemetry.ActionResume}
-	for name, c := range map[string]struct {
-		state string
-		last  *telemetry.LastCommand
-		ageS  *float64
-		want  string
-	}{
-		"silent":          {telemetry.StateHolding, resume, new(35.4), "holding: no contact with the crew for 35 s"},
-		"no command ever": {telemetry.StateHolding, nil, new(35.4), "holding: no contact with the crew for 35 s"},
-		"its own hold":    {telemetry.StateHolding, hold, new(35.4), ""},
-		"contact is back": {telemetry.StateHolding, resume, new(0.4), ""},
-		"never received":  {telemetry.StateHolding, resume, nil, ""},
-		"flying":          {telemetry.StateFlying, resume, new(25.0), ""},
-	} {
-		if got := StateText(&telemetry.Status{State: c.state, LastCommand: c.last, CrewAgeS: c.ageS}); got != c.want {
-			t.Errorf("%s: %q, want %q", name, got, c.want)
-		}
-	}
-}
-
 // The buttons that are always at hand say in a line what becomes of whom, what ends first.
 func TestBrief(t *testing.T) {
 	aircraft := func(modes ...string) (list []telemetry.StatusAircraft) {
@@ -243,94 +178,22 @@ func TestBrief(t *testing.T) {
 }
 
 // What is said of ticked aircraft before a press is what the leader would answer.
-func TestRefusal(t *testing.T) {
-	s := &telemetry.Status{State: telemetry.StateFlying, Aircraft: []telemetry.StatusAircraft{
-		{Number: 1, Mode: "OFFBOARD", Landed: new(false), Duty: telemetry.DutyServing, AgeS: new(0.1)},
-		{Number: 2, Mode: "POSCTL", Landed: new(false), Reason: "left OFFBOARD for POSCTL while flying", AgeS: new(0.1)},
-		{Number: 3, Mode: "AUTO.LAND", Landed: new(false), Duty: telemetry.DutyLeaving, Reason: "sent home: battery low", AgeS: new(0.1)},
-		{Number: 4, Mode: "AUTO.LAND", Landed: new(true), Duty: telemetry.DutyHome, AgeS: new(0.1)},
-		{Number: 5, Mode: "OFFBOARD", Landed: new(false), Reason: "lost", AgeS: new(20.0)},
-	}}
-	for _, c := range []struct {
-		action   string
-		aircraft []int
-		want     string
-	}{
-		{"launch", []int{1}, "aircraft 1 is in the air"},
-		{"launch", []int{4, 2}, "aircraft 2 is in the air"},
-		{"launch", []int{4}, ""},
-		{"resume", []int{1}, "aircraft 1 needs no resume: no pilot has it"},
-		{"resume", []int{4}, "aircraft 4 is on the ground; launch takes off"},
-		{"resume", []int{2}, ""},
-		{"resume", []int{5}, ""},
-		{"return", []int{1}, ""},
-		{"return", []int{3, 1}, ""},
-		{"return", []int{3, 4}, "aircraft 3 is on its way home already"},
-		{"return", []int{2}, "aircraft 2 is with its pilot; resume gives it back"},
-		{"clear", []int{5}, ""},
-		{"clear", []int{1}, "aircraft 1 is not lost: its messages arrive"},
-		{"clear", []int{6}, "there is no aircraft 6"},
-		{"stop", nil, ""},
-	} {
-		if got := (Request{Mission: &telemetry.Mission{Action: c.action, Aircraft: c.aircraft}}).Refusal(s); got != c.want {
-			t.Errorf("%s %v: %q, want %q", c.action, c.aircraft, got, c.want)
-		}
-	}
-}
-
 // What the leader does without the crew's order has its reason; a hold for want of the crew its present age.
-func TestStateText(t *testing.T) {
-	gone := "the broker was gone for 30 s of the mission"
-	for _, c := range []struct {
-		state, reason string
-		ageS          *float64
-		want          string
-	}{
-		{telemetry.StateHolding, gone, nil, "holding: " + gone},
-		{telemetry.StateHolding, gone, new(14.0), "holding: " + gone}, // nor did the crew's heartbeats arrive
-		{telemetry.StateReturning, gone, new(0.1), "returning: " + gone},
-		{telemetry.StateDone, gone, nil, "returned: " + gone},
-		{telemetry.StateHolding, "no contact with the crew for 30 s", new(40.0), "holding: no contact with the crew for 40 s"},
-		{telemetry.StateReturning, "no contact with the crew for 120 s", new(130.0), "returning: no contact with the crew for 120 s"},
-		{telemetry.StateReturning, "\x1b[2J", nil, "returning: ?[2J"},
-		{telemetry.StateReturning, "", new(130.0), ""},
-	} {
-		if got := StateText(&telemetry.Status{State: c.state, Reason: c.reason, CrewAgeS: c.ageS}); got != c.want {
-			t.Errorf("%s for %q: %q, want %q", c.state, c.reason, got, c.want)
-		}
-	}
-}
-
 // Of an aircraft that was lost the leader says so until `resume` or `launch`: once it is received again, the words say which.
-func TestReasonText(t *testing.T) {
-	const stale = 3 * time.Second
-	for _, c := range []struct {
-		reason, state string
-		landed        bool
-		ageS          float64
-		since         time.Duration
-		want          string
-	}{
-		{"", telemetry.StateFlying, false, 0.1, 0, ""},
-		{"left OFFBOARD for \x1bPOSCTL", telemetry.StateFlying, false, 0.1, 0,
-			"left OFFBOARD for ?POSCTL, with its pilot: `mission resume -aircraft 2`"},
-		{"left OFFBOARD for POSCTL", telemetry.StateStopped, false, 0.1, 0, "left OFFBOARD for POSCTL, with its pilot"},
-		{"lost", telemetry.StateFlying, false, 11, 0, "lost"},
-		{"lost: a", telemetry.StateFlying, false, 0.1, 4 * time.Second, "lost: a"},
-		{"lost: a", telemetry.StateFlying, false, 0.1, time.Second,
-			"was lost, received again, with its pilot (a): `mission resume -aircraft 2`"},
-		{"lost", telemetry.StateDone, false, 0.1, 0, "was lost, received again, with its pilot: `mission resume -aircraft 2`"},
-		{"lost", telemetry.StateHolding, true, 0.1, 0, "was lost, received again, with its pilot: `mission launch -aircraft 2`"},
-		{"lost", telemetry.StateDone, true, 0.1, 0, "was lost, received again, with its pilot"},
-		{"lost", telemetry.StateStopped, false, 0.1, 0, "was lost, received again, with its pilot"},
-		{"lost its way", telemetry.StateFlying, false, 0.1, 0, "lost its way"},
+
+// What the leader would refuse is said by its status alone: a leader that says nothing is asked.
+func TestRefused(t *testing.T) {
+	s := &telemetry.Status{Refuses: &telemetry.Refuses{Return: "nobody is in the air", Budget: "the last slot is decided"}}
+	for want, r := range map[string]Request{
+		"nobody is in the air":     {Mission: &telemetry.Mission{Action: telemetry.ActionReturn}},
+		"":                         {Mission: &telemetry.Mission{Action: telemetry.ActionStop}},
+		"the last slot is decided": {Preference: &telemetry.Preference{}},
 	} {
-		a := telemetry.StatusAircraft{Number: 2, Reason: c.reason, Landed: &c.landed, AgeS: &c.ageS}
-		if got := ReasonText(&a, c.state, c.since, stale); got != c.want {
-			t.Errorf("%q in %s: %q, want %q", c.reason, c.state, got, c.want)
+		if got := r.Refused(s); got != want {
+			t.Errorf("%+v: %q, want %q", r, got, want)
 		}
-	}
-	if got := ReasonText(&telemetry.StatusAircraft{Reason: "lost"}, telemetry.StateFlying, 0, stale); got != "lost" {
-		t.Errorf("never received: %q", got)
+		if got := r.Refused(&telemetry.Status{}); got != "" {
+			t.Errorf("%+v of a leader that does not say: %q", r, got)
+		}
 	}
 }

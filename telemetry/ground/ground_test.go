@@ -735,12 +735,9 @@ func TestDisplay(t *testing.T) {
 		{"all well", fresh(func(v *view) {}), "fleet f1   flying   slot 17 of 100", false, "last message 1.1 s ago"},
 		{"no message yet is grey", fresh(func(v *view) {}), "fleet f1", false,
 			grey + "  aircraft 2 (system 2)   -   -   -   battery -   spent 0.0 kJ in slots   from model   NO MESSAGE YET"},
-		{"saturated", fresh(func(v *view) { v.Status.Saturated = true }), "\x1b[33;1mSATURATED: the budget is below the floor of 29.0 kJ",
-			false, "predicted end 42.0 kJ"},
-		{"saturated by packs", fresh(func(v *view) { v.Status.Saturated, v.Status.CoveredUntilSlot = true, new(40) }),
-			"\x1b[33;1mSATURATED: the packs do not last to the last slot", false, "covered until slot 40"},
-		{"holding without contact", fresh(func(v *view) { v.Status.State, v.Status.CrewAgeS = telemetry.StateHolding, new(35.4) }),
-			"\x1b[33;1mholding: no contact with the crew for 35 s", false, "received by the leader"},
+		{"dangers, as the leader orders them", fresh(func(v *view) {
+			v.Status.Dangers = []telemetry.Danger{{Gravity: 9, Aircraft: 2, Text: "its failsafe: \x1b[2Jis active", Do: "return"}, {Gravity: 4, Text: "too dear"}}
+		}), "\x1b[31;1maircraft 2: its failsafe: ?[2Jis active: return\x1b[0m\n\x1b[33;1mtoo dear\x1b[0m\nfleet f1", false, ""},
 		{"a pack, no duty", fresh(func(v *view) {
 			a := &v.Status.Aircraft[0]
 			a.UsableJ, a.ReserveJ, a.HomeJ, a.LeftAtTouchdownJ = new(148.6e3), new(30e3), new(0.0), new(75e3)
@@ -757,7 +754,7 @@ func TestDisplay(t *testing.T) {
 			"NOT COVERED: too few in the air"},
 		{"covered to the last slot", fresh(func(v *view) { v.Status.Slot, v.Status.CoveredUntilSlot = 99, new(99) }),
 			"fleet f1   flying   slot 99 of 100", false, "covered until slot 99"},
-		{"link lost above saturated", fresh(func(v *view) { v.Status.Saturated = true; v.Online = &no }),
+		{"link lost above saturated", fresh(func(v *view) { v.Status.Dangers = []telemetry.Danger{{Gravity: 9, Text: "SATURATED"}}; v.Online = &no }),
 			"\x1b[31;1mLINK LOST: the leader is offline", true, "STALE: status 1.0 s old"},
 		{"broker unreachable above all", fresh(func(v *view) { v.SetBroker(false, now) }), "\x1b[31;1mLINK LOST: the broker is unreachable",
 			true, "STALE"},
@@ -772,11 +769,6 @@ func TestDisplay(t *testing.T) {
 		{"between two statuses on the ground", fresh(func(v *view) {
 			v.Status.State, v.Status.Aircraft, v.Received = telemetry.StateIdle, nil, now.Add(-7*time.Second)
 		}), "fleet f1   idle", false, "status 7.0 s old"},
-		{"left in the air by a leader that is gone", fresh(func(v *view) {
-			v.Status.State, v.Status.Aircraft[0].Mode, v.Received = telemetry.StateStopped, "AUTO.LOITER", now.Add(-9*time.Second)
-		}), "\x1b[31;1mLINK LOST: no status for 9.0 s\x1b[0m\n\x1b[31;1mAircraft 1 is LEFT IN THE AIR", true, ""},
-		{"aircraft lost", fresh(func(v *view) { *v.Status.Aircraft[0].AgeS = 5 }), "\x1b[31;1maircraft 1 LINK LOST\x1b[0m\nfleet f1", false,
-			grey + "  aircraft 1"},
 		{"preference", fresh(func(v *view) { v.Status.BudgetJ, v.Status.Mode, v.Status.RemainingJ = nil, nil, nil }), "fleet f1", false,
 			"request    preference   setting 0.400"},
 		{"no leader yet", fresh(func(v *view) { v.Status, v.Online = nil, nil }), "\x1b[31;1mNO LEADER was ever at this broker", false,
@@ -795,37 +787,10 @@ func TestDisplay(t *testing.T) {
 		{"a command, once slots have ended", fresh(func(v *view) {
 			v.Status.State, v.Status.LastCommand = telemetry.StateReturning, &telemetry.LastCommand{ID: "r1", Slot: 12, What: "return"}
 		}), "fleet f1   returning   slot 17 of 100   mission 17 s   status", false, "last command: return, from slot 12, unsigned, r1\n"},
-		{"lost and received again", fresh(func(v *view) {
-			v.Status.Aircraft[0].Reason = "lost: Failsafe activated"
-		}), "\x1b[33;1maircraft 1: was lost, received again, with its pilot (Failsafe activated): `mission resume -aircraft 1`", false,
-			"last message 1.1 s ago"},
-		{"lost", fresh(func(v *view) {
-			v.Status.Aircraft[0].Reason, v.Status.Aircraft[0].AgeS = "lost: Failsafe activated", new(12.0)
-		}), "\x1b[31;1maircraft 1 LINK LOST\x1b[0m\n\x1b[33;1maircraft 1: lost: Failsafe activated\x1b[0m\nfleet", false, ""},
-		{"a battery below 20 %", fresh(func(v *view) { v.Status.Aircraft[0].Battery = new(0.19) }),
-			"\x1b[33;1maircraft 1: battery 19 %\x1b[0m\nfleet f1", false, ""},
-		{"a battery of 20 %", fresh(func(v *view) { v.Status.Aircraft[0].Battery = new(0.2) }), "fleet f1", false, "battery 20 %"},
-		{"a landing below its reserve", fresh(func(v *view) {
-			a := &v.Status.Aircraft[0]
-			a.ReserveJ, a.LeftAtTouchdownJ = new(30e3), new(28.1e3)
-		}), "\x1b[33;1maircraft 1: lands below its reserve: with 28.1 kJ of 30.0 kJ\x1b[0m\nfleet f1", false, ""},
-		{"at home, with its reserve used", fresh(func(v *view) {
-			a := &v.Status.Aircraft[0]
-			a.ReserveJ, a.LeftAtTouchdownJ, a.Duty = new(30e3), new(28.1e3), telemetry.DutyHome
-		}), "fleet f1", false, ""},
-		{"a landing with its reserve, as shown", fresh(func(v *view) {
-			a := &v.Status.Aircraft[0]
-			a.ReserveJ, a.LeftAtTouchdownJ = new(30e3), new(29.98e3)
-		}), "fleet f1", false, ""},
 		{"an unsigned command", fresh(func(v *view) {
 			v.Status.LastCommand = &telemetry.LastCommand{ID: "b1", Slot: 18, What: "budget 42000 J"}
 		}), "fleet f1", false, "no heartbeats sent   the leader receives no heartbeats   last command: budget 42000 J, from slot 18, " +
 			"unsigned, b1\n"},
-		{"left in the air", fresh(func(v *view) { v.Status.State, v.Status.Aircraft[0].Mode = telemetry.StateStopped, "AUTO.LOITER" }),
-			"\x1b[31;1mAircraft 1 is LEFT IN THE AIR: `mission return` brings it down", false,
-			"fleet f1   stopped   slot 17 of 100   mission 17 s   status"},
-		{"a reason", fresh(func(v *view) { v.Status.Aircraft[1].Reason = "Arming denied: \x1b[2Jyaw" }),
-			"\x1b[33;1maircraft 2: Arming denied: ?[2Jyaw\x1b[0m\nfleet f1", false, ""},
 	}
 	for _, c := range cases {
 		got := c.view.render(now, 0, 0)
@@ -871,16 +836,11 @@ func TestLines(t *testing.T) {
 	}{
 		{func() {}, []string{"aircraft 1: OFFBOARD, in the air", "aircraft 2: AUTO.LOITER, landed"}},
 		{func() {}, nil},
-		{func() { s.State, s.CrewAgeS = telemetry.StateHolding, new(31.0) }, []string{"holding: no contact with the crew for 31 s"}},
-		{func() { *s.CrewAgeS = 32 }, nil},
 		{func() {
 			s.Aircraft[0].Mode, s.Aircraft[0].Reason = "POSCTL", "left OFFBOARD for POSCTL while \x1bflying"
-		},
-			[]string{"aircraft 1: POSCTL, in the air: left OFFBOARD for POSCTL while ?flying, with its pilot: `mission resume " +
-				"-aircraft 1`"}},
+		}, []string{"aircraft 1: POSCTL, in the air: left OFFBOARD for POSCTL while ?flying"}},
 		{func() { s.State, s.CrewAgeS, s.Aircraft[1].Duty = telemetry.StateFlying, new(0.1), telemetry.DutyHome },
 			[]string{"aircraft 2: AUTO.LOITER, landed, home"}},
-		{func() { s.State, s.CrewAgeS = telemetry.StateHolding, new(31.0) }, []string{"holding: no contact with the crew for 31 s"}},
 	} {
 		if got := next(c.change); strings.Join(got, "|") != strings.Join(c.want, "|") {
 			t.Errorf("slot %d: %q, want %q", s.Slot-1, got, c.want)
@@ -930,7 +890,8 @@ func TestScreen(t *testing.T) {
 func TestDisplayFits(t *testing.T) {
 	now := time.Unix(1000, 0)
 	online, s := true, exampleStatus(17)
-	s.State, s.Saturated, s.SpentJ, s.Aircraft[0].Mode = telemetry.StateStopped, true, 123456789, "AUTO.LOITER"
+	s.State, s.SpentJ, s.Aircraft[0].Mode = telemetry.StateStopped, 123456789, "AUTO.LOITER"
+	s.Dangers = []telemetry.Danger{{Gravity: 9, Aircraft: 1, Text: "is LEFT IN THE AIR", Do: "return"}, {Text: strings.Repeat("x", 130) + " end of it"}}
 	s.Aircraft[1].Reason = "left OFFBOARD for POSCTL while flying: " + strings.Repeat("x", 130) + " end of it"
 	s.LastCommand = &telemetry.LastCommand{ID: strings.Repeat("i", 64), Key: strings.Repeat("k", 64), Slot: 12,
 		What: "budget 42000 J, target"}
@@ -949,7 +910,7 @@ func TestDisplayFits(t *testing.T) {
 		if got := letters(lines); got != whole {
 			t.Fatalf("%d columns: %s\nwant %s", columns, got, whole)
 		}
-		if !strings.HasPrefix(lines[0], "Aircraft 1 is LEFT IN THE AIR") {
+		if !strings.HasPrefix(lines[0], "aircraft 1: is LEFT IN THE AIR") {
 			t.Errorf("%d columns: first %q", columns, lines[0])
 		}
 		for _, rows := range []int{2, 10, 24, 60} {
@@ -982,9 +943,13 @@ func TestDisplayAtWidths(t *testing.T) {
 		{"a pilot has one, and a pack runs low", func(s *telemetry.Status) {
 			s.Aircraft[0].Reason, s.Aircraft[0].Mode, s.Saturated = "left OFFBOARD for POSCTL while flying", "POSCTL", true
 			s.CoveredUntilSlot = new(57)
+			s.Dangers = []telemetry.Danger{
+				{Gravity: 6, Aircraft: 1, Text: "left OFFBOARD for POSCTL while flying, with its pilot", Do: "resume aircraft 1"},
+				{Gravity: 5, Text: "SATURATED: the packs do not last to the last slot", Do: "ask for a larger budget"}}
 		}},
 		{"after a stop", func(s *telemetry.Status) {
 			s.State, s.Aircraft[0].Mode = telemetry.StateStopped, "AUTO.LOITER"
+			s.Dangers = []telemetry.Danger{{Gravity: 7, Aircraft: 1, Text: "is LEFT IN THE AIR, in its autopilot's AUTO.LOITER", Do: "return"}}
 		}},
 	}
 	var got strings.Builder

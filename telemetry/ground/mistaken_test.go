@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -169,7 +168,7 @@ func TestStopReturnNew(t *testing.T) {
 		}
 		send("mission stop", 0, "\nAircraft 1 and 2 stay in the air where they are, in their autopilots' Hold, until `return` or a pilot.")
 		r.Await("both left in the air", func(s telemetry.Status) bool {
-			return slices.Equal(command.LeftInAir(&s), []string{"Aircraft 1 and 2 are LEFT IN THE AIR: `mission return` brings them down"})
+			return len(s.Dangers) > 1 && command.DangerText(&s.Dangers[0]) == "aircraft 1: is LEFT IN THE AIR, in its autopilot's AUTO.LOITER: return"
 		})
 		send("mission new", 3, "is in the air; `return` or its pilot brings it down")
 		// They may not have reported Hold yet.
@@ -177,7 +176,7 @@ func TestStopReturnNew(t *testing.T) {
 		r.Await("landed", func(s telemetry.Status) bool {
 			return rig.Done(s) && *s.Aircraft[0].Landed && *s.Aircraft[1].Landed
 		})
-		send("mission start", 3, "the mission is done, which accepts resume, clear, new")
+		send("mission start", 3, "the mission is done, which accepts hold, resume, return, stop, clear, new")
 		send("budget -energy 1kJ", 3, "begin the next one with `new`, then send the request")
 		send("mission new", 0, "\nMission m-2")
 		if s := r.Await("idle", rig.InState(telemetry.StateIdle)); s.Slot != -1 || s.SpentJ != 0 {

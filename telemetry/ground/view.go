@@ -80,30 +80,12 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 		label = "STALE: " + label
 	}
 	stale := strings.HasPrefix(label, "STALE")
-	for _, line := range command.LeftInAir(s) {
-		out = append(out, paragraph{parts: []string{line}, colour: red})
-	}
-	var reasons []paragraph
-	warn := func(number int, text string) {
-		reasons = append(reasons, paragraph{parts: []string{fmt.Sprintf("aircraft %d: %s", number, text)}, colour: yellow})
-	}
-	for _, a := range s.Aircraft {
-		if _, old := aircraftParts(a, s.Scope, v.Age(now), v.StaleAfter); old && a.AgeS != nil && !stale {
-			out = append(out, paragraph{parts: []string{fmt.Sprintf("aircraft %d LINK LOST", a.Number)}, colour: red})
+	for i := range s.Dangers {
+		colour := yellow
+		if s.Dangers[i].Gravity >= command.MustAct {
+			colour = red
 		}
-		if text := command.ReasonText(&a, s.State, v.Age(now), v.StaleAfter); text != "" {
-			warn(a.Number, text)
-		}
-		for _, text := range packAlarms(&a) {
-			warn(a.Number, text)
-		}
-	}
-	out = append(out, reasons...)
-	if text := command.StateText(s); text != "" {
-		out = append(out, paragraph{parts: []string{text}, colour: yellow})
-	}
-	if s.Saturated {
-		out = append(out, paragraph{parts: []string{"SATURATED: " + saturatedText(s)}, colour: yellow})
+		out = append(out, paragraph{parts: []string{command.DangerText(&s.Dangers[i])}, colour: colour})
 	}
 	grey := staleColour(stale)
 	add := func(label string, parts ...string) { out = append(out, paragraph{label, parts, grey}) }
@@ -127,32 +109,11 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 	return out
 }
 
-// packAlarms are what a pilot is to know of an aircraft's pack, which the console tells by the same limits.
-func packAlarms(a *telemetry.StatusAircraft) (lines []string) {
-	if a.Battery != nil && *a.Battery < 0.2 {
-		lines = append(lines, fmt.Sprintf("battery %.0f %%", *a.Battery*100))
-	}
-	const shownJ = 50 // what two figures of kilojoules may differ by and read the same
-	if left, reserve := a.LeftAtTouchdownJ, a.ReserveJ; left != nil && reserve != nil && *left < *reserve-shownJ &&
-		a.Duty != telemetry.DutyHome {
-		lines = append(lines, fmt.Sprintf("lands below its reserve: with %s of %s", kilojoules(*left), kilojoules(*reserve)))
-	}
-	return lines
-}
-
 // energyParts are the joules of the fleet, with what they count.
 func energyParts(s *telemetry.Status) []string {
 	return []string{command.ScopeText(s.Scope) + ": spent " + kilojoules(s.SpentJ), "remaining " + kilojoulesOrDash(s.RemainingJ),
 		"predicted end " + kilojoulesOrDash(s.PredictedEndJ), "floor " + kilojoules(s.FloorJ),
 		"transit (" + command.TransitText(s.Scope) + ") " + kilojoules(s.TransitJ)}
-}
-
-// saturatedText is why a budget cannot be kept.
-func saturatedText(s *telemetry.Status) string {
-	if s.CoveredUntilSlot != nil && s.BudgetJ != nil && *s.BudgetJ >= s.FloorJ {
-		return "the packs do not last to the last slot"
-	}
-	return "the budget is below the floor of " + kilojoules(s.FloorJ)
 }
 
 func staleColour(stale bool) string {
@@ -236,19 +197,8 @@ func (v *view) slotLine(now time.Time) string {
 	text := fmt.Sprintf("slot %s/%d %s  %s  setting %.3f  %s  users %d  missed %d  decision %.2f ms  %s",
 		slotText(s.Slot), s.Slots, s.State, requestText(s), s.Setting, strings.Join(energyParts(s), "  "), s.UsersHeard, s.MissedSlots,
 		s.DecisionMS, s.EnergySource)
-	if s.Saturated {
-		text += "  SATURATED"
-	}
-	for _, a := range s.Aircraft {
-		if _, old := aircraftParts(a, s.Scope, v.Age(now), v.StaleAfter); old {
-			text += fmt.Sprintf("  aircraft %d LINK LOST", a.Number)
-		}
-		for _, line := range packAlarms(&a) {
-			text += fmt.Sprintf("  aircraft %d: %s", a.Number, line)
-		}
-	}
-	for _, line := range command.LeftInAir(s) {
-		text += "  " + line
+	for i := range s.Dangers {
+		text += "  " + command.DangerText(&s.Dangers[i])
 	}
 	if s.LastCommand != nil {
 		text += "  " + lastCommandText(s)
@@ -272,8 +222,8 @@ func (v *view) aircraftState(a *telemetry.StatusAircraft) string {
 	if a.Duty != "" {
 		text += ", " + a.Duty
 	}
-	if reason := command.ReasonText(a, v.Status.State, 0, v.StaleAfter); reason != "" {
-		text += ": " + reason
+	if a.Reason != "" {
+		text += ": " + telemetry.Printable(a.Reason)
 	}
 	return text
 }

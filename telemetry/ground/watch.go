@@ -176,20 +176,14 @@ func redraw(out io.Writer, size func() (columns, rows int)) (draw display, end f
 	return draw, func() { io.WriteString(out, "\x1b[?25h") }
 }
 
-// printLines prints a line for each status, and one when the link is lost or back, when the fleet
-// holds or returns without an order, and when what an aircraft does changes.
+// printLines prints a line for each status, with its dangers, and one when the link is lost or back, and when what an aircraft
+// does changes.
 func printLines(out io.Writer) display {
-	lastAlarm, lastHold := "", "" // those printed last, without their ages
-	aircraft := map[int]string{}  // as printed last, by number
+	lastAlarm := ""              // as printed last, without its age
+	aircraft := map[int]string{} // as printed last, by number
 	return func(v *view, e *event, valid bool, now time.Time) {
 		if valid && isStatus(e) {
 			fmt.Fprintln(out, v.slotLine(v.Received))
-			hold := command.StateText(v.Status)
-			if kind, _, _ := strings.Cut(hold, " for "); kind != lastHold {
-				if lastHold = kind; hold != "" {
-					fmt.Fprintln(out, hold)
-				}
-			}
 			for i := range v.Status.Aircraft {
 				a := &v.Status.Aircraft[i]
 				if text := v.aircraftState(a); text != aircraft[a.Number] {

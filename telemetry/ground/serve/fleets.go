@@ -79,16 +79,8 @@ func (s *Server) summary() summary {
 		line.Text += fmt.Sprintf(" of %.1f kJ", *q.BudgetJ/1000)
 	}
 	line.Text += " " + command.ScopeText(q.Scope)
-	if q.Saturated {
-		line.Text, line.Alarm = line.Text+"; SATURATED", true
-	}
-	for _, text := range leftInAir(q) {
-		line.Text, line.Alarm = line.Text+"; "+text, true
-	}
-	for _, a := range q.Aircraft {
-		if a.Reason != "" {
-			line.Text, line.Alarm = line.Text+fmt.Sprintf("; aircraft %d: %s", a.Number, a.Reason), true
-		}
+	for i := range q.Dangers {
+		line.Text, line.Alarm = line.Text+"; "+command.DangerText(&q.Dangers[i]), true
 	}
 	return line
 }

@@ -88,13 +88,13 @@ func TestFleets(t *testing.T) {
 		}
 		c.advance(2500 * time.Millisecond)
 		lost := exampleStatus(3)
-		lost.Aircraft[1].Reason, lost.Saturated = "left OFFBOARD for POSCTL while flying", true
+		lost.Dangers = []telemetry.Danger{{Aircraft: 2, Text: "left OFFBOARD for POSCTL while flying"}, {Text: "SATURATED"}}
 		publishTo(t, c, 1, lost)
 		want = []summary{
 			{"f1", "flying", "LINK LOST, last status 3 s ago; slot 17 of 100, spent 7.1 kJ of 45.0 kJ in slots", true, true},
 			{"f2", "flying",
-				"0.0 s old; slot 3 of 100, spent 7.1 kJ of 45.0 kJ in slots; SATURATED; aircraft 2: left OFFBOARD for POSCTL " +
-					"while flying",
+				"0.0 s old; slot 3 of 100, spent 7.1 kJ of 45.0 kJ in slots; aircraft 2: left OFFBOARD for POSCTL while flying; " +
+					"SATURATED",
 				false, true},
 		}
 		if got := lines(); !slices.Equal(got, want) {

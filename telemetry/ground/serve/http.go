@@ -437,7 +437,7 @@ func (s *Server) preview(w http.ResponseWriter, r *http.Request, _ *session) {
 		replaces = status.BudgetJ
 	}
 	text := meant.Consequence(status)
-	if why := meant.Refusal(status); why != "" {
+	if why := meant.Refused(status); why != "" {
 		text = "Refused: " + why + "."
 	}
 	writeJSON(w, map[string]any{"ok": true, "text": pageWords.Replace(text), "replaces_j": replaces})

@@ -118,20 +118,3 @@ func consequences(s *telemetry.Status) map[string]string {
 // pageWords names the page's buttons in place of the actions of the command line.
 var pageWords = strings.NewReplacer("`mission return`", "“return and land”", "`return`", "“return and land”",
 	"`mission resume`", "“resume”", "`resume`", "“resume”", "`new`", "“Next mission”")
-
-func stateText(s *telemetry.Status) string {
-	if s == nil {
-		return ""
-	}
-	return command.StateText(s)
-}
-
-func leftInAir(s *telemetry.Status) (lines []string) {
-	if s == nil {
-		return nil
-	}
-	for _, line := range command.LeftInAir(s) {
-		lines = append(lines, pageWords.Replace(line))
-	}
-	return lines
-}

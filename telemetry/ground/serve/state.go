@@ -344,8 +344,6 @@ type link struct {
 type stateEvent struct {
 	Status *telemetry.Status `json:"status"`
 	Before map[string]string `json:"before"` // what each action would do now
-	Left   []string          `json:"left"`   // a line for each aircraft left in the air
-	Why    string            `json:"why"`    // why the leader holds or returns the fleet without an order; empty: it does not
 }
 
 // cursor is how much a page has received.
@@ -377,7 +375,7 @@ func (s *state) next(c *cursor, now time.Time) (e event, changed <-chan struct{}
 	if !c.begun || c.seq != s.seq {
 		c.seq = s.seq
 		q := s.link.Status
-		e.State = &stateEvent{withoutChallenge(q), consequences(q), leftInAir(q), stateText(q)}
+		e.State = &stateEvent{withoutChallenge(q), consequences(q)}
 	}
 	if c.history != s.history {
 		c.history, c.samples = s.history, 0

@@ -1,0 +1,262 @@
+package leader
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"prefdt/firmware/fleet"
+	"prefdt/telemetry"
+)
+
+// Gravities of dangers. Those of what is in the air come before those on the ground.
+const (
+	mustActNow   = 9 // a pack or an autopilot that may not bring an aircraft home
+	outOfReach   = 8 // an aircraft in the air that nobody here sees, or whose battery is nearly empty
+	mustAct      = 7 // an aircraft that nobody brings down, or that lands below its reserve; a hold or a return without an order
+	flownByOther = 6 // an aircraft in the air that does not fly as ordered, or whose battery is low
+	unmet        = 5 // a request that cannot be kept
+	mayKnow      = 4 // what comes by the plan
+	onGround     = 3 // of aircraft on the ground: the same, and nothing can fall
+	unseen       = 2 // an aircraft of which nothing was received yet
+)
+
+const (
+	silentS       = 3.0  // without any message an aircraft is not seen any more
+	lowCharge     = 0.2  // of a pack
+	lowestCharge  = 0.1  // likewise
+	shownJ        = 50.0 // what two figures of kilojoules may differ by and read the same
+	leavesWithin  = 60   // slots
+	maxDangers    = 32   // in a status
+	maxReasonText = 400  // bytes of a reason in a status
+)
+
+// dangerKey is what makes a danger the same as that of the slot before.
+type dangerKey struct {
+	aircraft int
+	kind     string
+}
+
+// danger is one with what it is ordered by.
+type danger struct {
+	telemetry.Danger
+	key   dangerKey
+	leftJ float64 // in the pack of its aircraft
+}
+
+// dangerList collects the dangers of one status.
+type dangerList struct {
+	anyUp bool // an aircraft is in the air
+	list  []danger
+}
+
+// addFleet adds a danger of the whole fleet.
+func (d *dangerList) addFleet(gravity int, kind, text, do string) {
+	if !d.anyUp {
+		gravity = min(gravity, onGround)
+	}
+	d.list = append(d.list, danger{telemetry.Danger{Gravity: gravity, Text: text, Do: do}, dangerKey{0, kind}, math.Inf(1)})
+}
+
+// dangers adds to a status what the crew must not miss, the gravest first. It decides nothing: whoever shows a status shows these.
+func (l *Leader) dangers(s *telemetry.Status, views []fleet.View) []telemetry.Danger {
+	up := func(v fleet.View) bool { return v.InAir || v.Obstacle }
+	d := dangerList{anyUp: slices.ContainsFunc(views, up)}
+	for i := range views {
+		l.aircraftDangers(&d, s, &s.Aircraft[i], &views[i])
+	}
+	l.fleetDangers(&d, s)
+	slices.SortStableFunc(d.list, func(a, b danger) int {
+		return cmp.Or(cmp.Compare(b.Gravity, a.Gravity), cmp.Compare(a.leftJ, b.leftJ))
+	})
+	since, out := map[dangerKey]int{}, []telemetry.Danger{}
+	for _, x := range d.list {
+		from, known := l.current.dangerSince[x.key]
+		if !known {
+			from = s.Slot
+		}
+		since[x.key], x.SinceSlot = from, from
+		out = append(out, x.Danger)
+	}
+	l.current.dangerSince = since
+	return out[:min(len(out), maxDangers)]
+}
+
+func (l *Leader) aircraftDangers(d *dangerList, s *telemetry.Status, a *telemetry.StatusAircraft, v *fleet.View) {
+	up, leftJ := v.InAir || v.Obstacle, l.account.ResidualJ(v)
+	add := func(gravity int, kind, text, do string) {
+		if !up {
+			gravity = min(gravity, onGround)
+		}
+		d.list = append(d.list, danger{telemetry.Danger{Gravity: gravity, Aircraft: v.Number, Text: text, Do: do},
+			dangerKey{v.Number, kind}, leftJ})
+	}
+	home := "return"
+	if v.Homeward || v.Role == fleet.RoleLand || v.Role == fleet.RoleReturn {
+		home = "" // it is on its way down
+	}
+	switch {
+	case !v.Received:
+		add(unseen, "silent", "nothing was received from it yet", "switch it on; see to its link")
+	case v.AgeS > silentS && v.Lost && up:
+		add(outOfReach, "silent", fmt.Sprintf("LINK LOST: nothing received for %.0f s", v.AgeS), "clear it once it is down")
+	case v.AgeS > silentS:
+		add(outOfReach, "silent", fmt.Sprintf("LINK LOST: nothing received for %.0f s", v.AgeS), "")
+	}
+	if v.Failsafe && up {
+		add(mustActNow, "failsafe", fmt.Sprintf("its autopilot's failsafe is active, in %s at %.0f m", v.ModeName, v.UpM),
+			"its pilot takes it, if it does not come home")
+	}
+	if b := a.Battery; b != nil && *b < lowCharge {
+		gravity, do := flownByOther, home
+		if *b < lowestCharge {
+			gravity = outOfReach
+		}
+		if !up {
+			do = "change its battery"
+		}
+		add(gravity, "battery", fmt.Sprintf("battery %.0f %%", 100**b), do)
+	}
+	if left, kept := a.LeftAtTouchdownJ, a.ReserveJ; up && left != nil && kept != nil && *left < *kept-shownJ {
+		add(mustAct, "reserve", fmt.Sprintf("lands below its reserve: with %.1f of %.1f kJ", *left/1000, *kept/1000), home)
+	}
+	over := l.mission.Ending() && v.InAir && !v.Obeys() && v.Role != fleet.RoleLand && v.Role != fleet.RoleReturn
+	why := pilotText(v, a.Reason)
+	switch {
+	case over && v.Hovers():
+		add(mustAct, "left", "is LEFT IN THE AIR, in its autopilot's "+v.ModeName, "return")
+	case over && l.mission.Phase() == telemetry.StateStopped:
+		add(flownByOther, "left", "is LEFT IN THE AIR with its pilot", "")
+	case over:
+		add(flownByOther, "left", "is LEFT IN THE AIR with its pilot", fmt.Sprintf("its pilot lands it, or resume aircraft %d", v.Number))
+	case why != "" && v.WithPilot():
+		add(flownByOther, "reason", why, l.takesBack(v))
+	case why != "":
+		add(unmet, "reason", why, "")
+	}
+	if until := a.FliesUntilSlot; until != nil && *until-s.Slot < leavesWithin && *until < s.Slots-1 {
+		left, by := max(*until-s.Slot, 0), "by the plan"
+		if a.UsableJ != nil && a.HomeJ != nil && a.ReserveJ != nil && *a.UsableJ-*a.HomeJ-*a.ReserveJ <= 200*float64(left+5) {
+			by = "for its reserve"
+		}
+		add(mayKnow, "leaves", fmt.Sprintf("leaves for home in %d s, %s", left, by), "")
+	}
+}
+
+// pilotText is why an aircraft does not fly as commanded, with who has it; empty: it does, or was stopped.
+func pilotText(v *fleet.View, reason string) string {
+	why, lost := strings.CutPrefix(reason, telemetry.ReasonLost)
+	switch {
+	case reason == "stopped":
+		return ""
+	case strings.HasPrefix(reason, telemetry.ReasonLeft):
+		return reason + ", with its pilot"
+	case !lost || why != "" && why[0] != ':' || v.AgeS > silentS:
+		return reason
+	case why != "":
+		return "was lost, received again, with its pilot (" + strings.TrimSpace(why[1:]) + ")"
+	}
+	return "was lost, received again, with its pilot"
+}
+
+// takesBack is the command that gives the leader an aircraft that is with its pilot; empty: there is none.
+func (l *Leader) takesBack(v *fleet.View) string {
+	switch {
+	case v.Landed != nil && *v.Landed && l.mission.AcceptsAircraft(telemetry.ActionLaunch):
+		return fmt.Sprintf("launch aircraft %d", v.Number)
+	case v.InAir && l.mission.AcceptsAircraft(telemetry.ActionResume):
+		return fmt.Sprintf("resume aircraft %d", v.Number)
+	}
+	return ""
+}
+
+func (l *Leader) fleetDangers(d *dangerList, s *telemetry.Status) {
+	if why := l.mission.Reason(); why != "" {
+		do := ""
+		if s.State == telemetry.StateHolding {
+			do = "resume once that is cured, or return"
+		}
+		verb := s.State
+		if verb == telemetry.StateDone {
+			verb = "returned"
+		}
+		d.addFleet(mustAct, "state", verb+": "+why, do)
+	}
+	if why := l.account.FlightWarning(); why != "" && l.mission.InSlots() {
+		d.addFleet(mayKnow, "flight", why, "")
+	}
+	if until := s.CoveredUntilSlot; until != nil && *until <= s.Slot && *until < s.Slots-1 && l.mission.InSlots() {
+		d.addFleet(unmet, "covered", "too few are in the air for what the crew asked", "launch another, or ask for fewer")
+	}
+	ask := "ask for a larger budget"
+	switch holds := s.State == telemetry.StateHolding; {
+	case s.Saturated && s.CoveredUntilSlot != nil && s.BudgetJ != nil && *s.BudgetJ >= s.FloorJ:
+		d.addFleet(unmet, "saturated", "SATURATED: the packs do not last to the last slot", ask)
+	case s.Saturated:
+		d.addFleet(unmet, "saturated", fmt.Sprintf("SATURATED: the budget is below the floor of %.1f kJ", s.FloorJ/1000), ask)
+	case s.BudgetJ == nil || s.PredictedEndJ == nil:
+	case holds && *s.PredictedEndJ > *s.BudgetJ+shownJ, *s.PredictedEndJ > 1.01**s.BudgetJ:
+		if holds {
+			ask = "resume: a hold spends joules as flight does"
+		}
+		d.addFleet(mayKnow, "over", fmt.Sprintf("predicted to end on %.1f kJ, above the budget of %.1f", *s.PredictedEndJ/1000, *s.BudgetJ/1000),
+			ask)
+	}
+}
+
+// refuses says why each action of the crew would be refused now.
+func (l *Leader) refuses(views []fleet.View) *telemetry.Refuses {
+	r := &telemetry.Refuses{}
+	for _, action := range []string{telemetry.ActionStart, telemetry.ActionHold, telemetry.ActionResume, telemetry.ActionReturn,
+		telemetry.ActionStop, telemetry.ActionLaunch, telemetry.ActionClear, telemetry.ActionNew} {
+		why := ""
+		switch {
+		case !l.mission.Accepts(action):
+			why = "not while " + l.mission.Phase()
+		case action == telemetry.ActionLaunch || action == telemetry.ActionClear:
+			why = l.refusesNamed(action, views)
+		default:
+			why = l.refusal(action, nil, views)
+		}
+		*r.Of(action) = clip(why)
+	}
+	if err := l.takesRequests(); err != nil {
+		r.Budget = err.Error()
+	}
+	return r
+}
+
+// refusal is why a mission command would be refused now; empty: it would not.
+func (l *Leader) refusal(action string, aircraft []int, views []fleet.View) string {
+	if _, err := l.checkMission(&telemetry.Mission{Action: action, Aircraft: aircraft}, views); err != nil {
+		return strings.TrimPrefix(err.Error(), "cannot "+action+": ")
+	}
+	return ""
+}
+
+// refusesNamed is why an action would be refused of the aircraft that it could be for: those on the ground are launched, lost ones
+// cleared.
+func (l *Leader) refusesNamed(action string, views []fleet.View) string {
+	none := map[string]string{telemetry.ActionLaunch: "every aircraft is in the air", telemetry.ActionClear: "no aircraft is lost"}[action]
+	var reasons []string
+	some := false
+	for i := range views {
+		v := &views[i]
+		if launch := action == telemetry.ActionLaunch; launch && (v.InAir || v.Obeys()) || !launch && !v.Lost && v.Received {
+			continue
+		}
+		some = true
+		if why := l.refusal(action, []int{v.Number}, views); why != "" {
+			reasons = append(reasons, why)
+		}
+	}
+	if !some {
+		return none
+	}
+	return strings.Join(reasons, "; ")
+}
+
+// clip cuts a text to what a status carries.
+func clip(text string) string { return telemetry.Printable(text[:min(len(text), maxReasonText)]) }
