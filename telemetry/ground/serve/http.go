@@ -437,7 +437,11 @@ func (s *Server) preview(w http.ResponseWriter, r *http.Request, _ *session) {
 		replaces = status.BudgetJ
 	}
 	text := meant.Consequence(status)
-	if why := meant.Refused(status); why != "" {
+	switch why := meant.Refused(status); {
+	case why == "":
+	case meant.Mission != nil && len(meant.Mission.Aircraft) > 0: // it may hold for others than those
+		text += " But: " + why + "."
+	default:
 		text = "Refused: " + why + "."
 	}
 	writeJSON(w, map[string]any{"ok": true, "text": pageWords.Replace(text), "replaces_j": replaces})

@@ -59,7 +59,7 @@ function takeWelcome(w) { // with the first event of each connection comes all t
   welcome = w;
   samples = samples.map(() => []);
   trails = new Map();
-  answers = answers.filter(a => a.note); // the others come again
+  answers = []; // they come again
   $('back').hidden = !w.listed;
   $('fleet').textContent = w.fleet;
   document.title = `${w.fleet} - ground`;
@@ -85,6 +85,7 @@ function takeState(s) {
 
 function takeAnswer(a) {
   if (answers.some(b => b.id === a.id && b.at === a.at)) return;
+  if (given.has(a.id)) say(given.get(a.id), a.ok, a.text);
   answers.unshift(a);
   answers.length = Math.min(answers.length, 20);
   showAnswers();
@@ -194,45 +195,39 @@ function link() {
 const sinceMS = () => Math.max(0, serverNow() - judged.receivedMS); // the status was received
 const aircraftAge = a => a.age_s === null ? NaN : a.age_s * 1000 + sinceMS();
 
-// whyText is why an aircraft does not fly as ordered. A lost one is its pilot's once received again.
-function whyText(a, s) {
-  const act = a.landed ? inSlots.includes(s.state) && 'LAUNCH' : s.state !== 'stopped' && 'resume';
-  const back = act && welcome.role === 'command' ? `: tick it, press ${act}` : '';
-  if (a.reason.startsWith('left ')) return `${a.reason}, with its pilot${back}`;
-  const lost = /^lost(?:: (.*))?$/s.exec(a.reason);
-  if (!lost || !(aircraftAge(a) < welcome.stale_ms)) return a.reason;
-  return `was lost, received again, with its pilot${lost[1] ? ` (${lost[1]})` : ''}${back}`;
-}
-
-// banners are the alarms, the gravest first. They end with their cause.
+// banners are the alarms: of the link, then the leader's dangers as it orders them, then this page's.
 function banners(l) {
   const list = [], add = (kind, id, text) => list.push({kind, id, text});
   if (l.text) add(l.lost ? 'alarm' : 'warn', 'link', l.text);
   const s = state && state.status;
   if (!s) return list;
   if (!l.lost && judged.retained) add('warn', 'retained', 'STALE: kept by the broker, its age is unknown');
-  const ended = replay && replay.atMS >= replay.endMS; // whoever was left in the air then is not now
-  if (ended) add('told', 'end', replay.end);
-  else for (const [i, text] of (state.left || []).entries()) add('alarm', `left${i}`, text);
-  if (state.why) add('warn', 'state', state.why);
+  if (replay && replay.atMS >= replay.endMS) add('told', 'end', replay.end); // whoever was in the air then is not now
+  else for (const d of s.dangers || [])
+    add(d.gravity >= 7 ? 'alarm' : 'warn', `${d.aircraft} ${d.gravity} ${d.since_slot} ${d.do}`, `${d.aircraft ? `aircraft ${d.aircraft}: ` : ''}${d.text}${d.do && `: ${d.do}`}`);
   if (deaf(s)) add('warn', 'deaf', 'the leader receives no heartbeat of this page: is the name of ground serve that of its certificate?');
   if (beatFailed && !leaving) add('warn', 'beat', 'the heartbeat of this page does not get through');
-  for (const a of s.aircraft) {
-    const ageMS = aircraftAge(a);
-    if (!l.lost && !(ageMS < welcome.stale_ms)) add(isNaN(ageMS) ? 'warn' : 'alarm', `age${a.number}`, `aircraft ${a.number}: ${isNaN(ageMS) ? 'no message yet' : `LINK LOST, last message ${ageText(ageMS)} ago`}`);
-    if (a.reason && a.reason !== 'stopped') add('warn', `why${a.number}`, `aircraft ${a.number}: ${whyText(a, s)}`);
-    const s_ = a.flies_until_slot - s.slot;
-    if (s_ < 60 && a.flies_until_slot < s.slots - 1) add('warn', `lands${a.number}`, `aircraft ${a.number} leaves for home in ${Math.max(s_, 0)} s, ${a.usable_j - a.home_j - a.reserve_j > 200 * (s_ + 5) ? 'by the plan' : 'for its reserve'}`);
-    if (a.battery !== null && a.battery < .2) add('warn', `battery${a.number}`, `aircraft ${a.number}: battery ${Math.round(100 * a.battery)} %`);
-    if (a.reserve_j - a.left_at_touchdown_j > 50 && a.duty !== 'home') add('warn', `reserve${a.number}`, `aircraft ${a.number} lands below its reserve: with ${kilojoules(a.left_at_touchdown_j)} of ${kilojoules(a.reserve_j)}`);
-  }
-  if (s.saturated) add('warn', 'saturated', 'SATURATED: ' + (s.covered_until_slot >= -1 && s.budget_j >= s.floor_j ? 'the packs do not last' : `the budget is below the floor of ${kilojoules(s.floor_j)}`));
-  else if (s.budget_j !== null && s.predicted_end_j > 1.01 * s.budget_j) add('warn', 'over', `predicted to end on ${kilojoules(s.predicted_end_j)} ${scope(s)}, above the budget of ${kilojoules(s.budget_j)}`);
   const c = s.last_command;
   if (c && !given.has(c.id) && !answers.some(a => a.id === c.id) && Math.abs(serverNow() - lastCommandSeenMS) < 15e3) add('told', 'command', `${c.key || 'an unsigned station'} commanded: ${c.what}, from slot ${c.slot}`);
-  const a = answers[0];
-  if (a && !a.read && !(a.ok && state.left?.length) && Math.abs(serverNow() - a.at) < 15e3) add(a.ok ? 'told' : 'warn', `answer ${a.id}`, `${a.by ? a.by + ': ' : ''}${a.text}`);
+  const a = answers[0]; // of another page: this one's stand at the buttons that were pressed
+  if (a && !given.has(a.id) && Math.abs(serverNow() - a.at) < 15e3) add(a.ok ? 'told' : 'warn', `answer ${a.id}`, `${a.by ? a.by + ': ' : ''}${a.text}`);
   return list;
+}
+
+// fitBanners hides those for which there is no room. The gravest is always whole.
+let allBanners = false; $('more').onclick = () => { allBanners = !allBanners; requestRender(); };
+function fitBanners(list) {
+  const box = $('banners'), more = $('more'), over = () => box.scrollHeight > box.clientHeight + 1;
+  renderList(box, list, () => htmlElement('p'), (p, b) => { p.className = b.kind; p.hidden = false; setText(p, b.text); });
+  allBanners &&= list.length > 1;
+  box.classList.toggle('all', allBanners);
+  box.classList.remove('tall');
+  let shown = list.length;
+  more.hidden = !allBanners && !over();
+  while (!allBanners && shown > 1 && over()) box.children[--shown].hidden = true;
+  box.classList.toggle('tall', over());
+  setText(more, allBanners ? 'fewer' : `+${list.length - shown} more`);
+  more.hidden ||= !allBanners && shown === list.length;
 }
 
 // ---- Sound and vibration, for what is new, and not more often than every 5 s.
@@ -308,7 +303,7 @@ function draw() {
   for (const element of document.querySelectorAll('.data')) element.classList.toggle('stale', l.stale);
   const list = banners(l);
   setText($('mute'), soundText());
-  renderList($('banners'), list, b => htmlElement('p'), (p, b) => { p.className = b.kind; setText(p, b.text); });
+  fitBanners(list);
   if (s && !replay) sound(list);
   setText($('age'), isNaN(l.ageMS ?? NaN) ? 'no data yet' : judged.retained ? 'age unknown' : `${ageText(Math.max(0, l.ageMS))} old`);
   if (!s) return;
@@ -334,18 +329,15 @@ function renderValues(s) {
   const over = s.predicted_end_j - s.budget_j, gap = budget && s.predicted_end_j !== null ? `${over < 0 ? '' : '+'}${kilojoules(over)} to the budget` : '';
   renderList($('values'), [
     ['request', budget ? `${kilojoules(s.budget_j)} ${s.mode}` : 'preference'],
-    ['setting', s.setting.toFixed(3)],
     [`spent ${where}`, kilojoules(s.spent_j) + share],
     [`remaining ${where}`, kilojoules(s.remaining_j)],
     [`predicted end ${where}`, kilojoules(s.predicted_end_j), gap],
     [`floor ${where}`, kilojoules(s.floor_j)],
-    [`transit (${s.scope === 'landed' ? 'included' : 'outside slots'})`, kilojoules(s.transit_j)],
     ['delay, mean of a task', n >= 0 && samples[5][n] !== null ? `${samples[5][n].toFixed(3)} s` : '-', n >= 2 ? `of slot ${slots[n] - 2}` : ''],
     ...s.covered_until_slot >= -1 ? [s.covered_until_slot > s.slot || s.covered_until_slot === s.slots - 1 ? ['covered until', `slot ${s.covered_until_slot}`] : ['in the air', 'NOT COVERED: too few']] : [],
     ['users reported', '' + s.users_heard],
     ['missed slots', '' + s.missed_slots],
-    ['energy from', s.energy_source.replaceAll('_', ' ')],
-    ['last command', c ? c.what : '-', c ? `${c.key || 'unsigned'}, from slot ${c.slot}${inSlots.includes(s.state) && s.slot > c.slot ? `, ${s.slot - c.slot} slots ago` : ''}, id ${c.id}` : ''],
+    ['last command', c ? c.what : '-', c ? `${c.key || 'unsigned'}, from slot ${c.slot}${inSlots.includes(s.state) && s.slot > c.slot ? `, ${s.slot - c.slot} slots ago` : ''}` : ''],
   ], () => {
     const box = htmlElement('div');
     box.append(htmlElement('dt'), htmlElement('dd'));
@@ -378,7 +370,7 @@ function renderAircraft(s) {
       a.battery === null ? '' : `battery ${Math.round(100 * a.battery)} %`, `spent ${kilojoules(a.spent_j)} ${scope(s)}`, isNaN(ageMS) ? 'no message yet' : `${ageText(ageMS)} old`].filter(Boolean).join(', '));
     item.classList.toggle('stale', !(ageMS < welcome.stale_ms));
     why.className = a.reason ? 'why' : '';
-    setText(why, whyText(a, s));
+    setText(why, a.reason);
     const {usable_j: usable, reserve_j: kept, home_j: home, left_at_touchdown_j: left} = a, full = fullJ[a.number] = Math.max(usable || 0, fullJ[a.number] || 1);
     setText(pack, usable >= 0 ? `${a.duty ? a.duty + ', ' : ''}pack ${kilojoules(usable)}, reserve ${kilojoules(kept)}, way home ${kilojoules(home)}, touchdown with ${kilojoules(left)}${a.flies_until_slot >= 0 ? `, flies until slot ${a.flies_until_slot}` : ''}` : '');
     bar.className = usable >= 0 ? 'pack' : '';
@@ -430,7 +422,8 @@ function renderMap(s) {
     if (p) d.links += `M${p[0].toFixed(0)} ${(-p[1]).toFixed(0)}L${e} ${-n}`;
   }
   for (const kind in d) setAttributes($(kind), {d: d[kind], 'stroke-width': (kind === 'links' ? 1 : kind === 'served' ? 8 : 6) * u});
-  renderList($('trails'), [...trails], () => svgElement('path'), (path, [number, points]) =>
+  const down = new Set(s.aircraft.filter(a => a.landed).map(a => a.number)); // their ways are over
+  renderList($('trails'), [...trails].filter(([number]) => !down.has(number)), () => svgElement('path'), (path, [number, points]) =>
     setAttributes(path, {d: 'M' + points.map(([e, n]) => `${e} ${-n}`).join('L'), 'stroke-width': 2 * u, stroke: '#000', 'stroke-dasharray': `${2 * u} ${(1 + number % 4) * u}`}));
   renderList($('planes'), s.aircraft.filter(a => a.position_m), () => {
     const plane = svgElement('g');
@@ -466,46 +459,49 @@ function renderCharts() {
 }
 addEventListener('resize', () => { samplesNew = true; requestRender(); });
 
-// ---- Acts that are meant. A press counts time in frames of 100 ms at most, so that a page
-// that was busy does not take a tap for a press.
+// ---- Acts that are meant. How long a press lasted is said by the events' own times, so that a page that was busy takes no tap
+// for a press, nor a press for a tap: what came meanwhile is handled before the second frame.
 function makeHold(button, act, lastsMS = 1000) {
-  let frame = 0, heldMS = 0, last = 0;
-  const show = () => button.style.setProperty('--done', `${Math.min(100, 100 * heldMS / lastsMS)}%`);
-  const cancel = () => { cancelAnimationFrame(frame); frame = heldMS = 0; show(); };
-  const step = () => {
-    const now = performance.now();
-    heldMS += Math.min(now - last, 100);
-    last = now;
-    if (heldMS >= lastsMS) { cancel(); act(); return; }
-    show();
+  let frame = 0, frames = 0, fromMS = 0, told = 0;
+  const label = button.lastChild;
+  const show = ms => button.style.setProperty('--done', `${Math.min(100, 100 * ms / lastsMS)}%`);
+  const cancel = () => { cancelAnimationFrame(frame); frame = 0; show(0); };
+  const done = () => { cancel(); act(); };
+  const step = nowMS => {
+    if (++frames > 1 && nowMS - fromMS >= lastsMS) return done();
+    show(nowMS - fromMS);
     frame = requestAnimationFrame(step);
   };
-  const start = () => { if (!frame) { last = performance.now(); frame = requestAnimationFrame(step); } };
-  button.addEventListener('pointerdown', e => { if (e.button === 0) { button.setPointerCapture(e.pointerId); start(); } });
+  const start = e => { if (!frame) { fromMS = e.timeStamp; frames = 0; frame = requestAnimationFrame(step); } };
+  const end = e => {
+    if (!frame) return;
+    if (e.timeStamp - fromMS >= lastsMS) return done();
+    cancel();
+    if (told) return;
+    const text = label.textContent;
+    label.textContent = `keep it pressed for ${lastsMS / 1000} s`;
+    told = setTimeout(() => { label.textContent = text; told = 0; }, 2500);
+  };
+  button.addEventListener('pointerdown', e => { if (e.button === 0) { button.setPointerCapture(e.pointerId); start(e); } });
   button.addEventListener('pointermove', e => { if (frame && !button.contains(document.elementFromPoint(e.clientX, e.clientY))) cancel(); });
-  for (const kind of ['pointerup', 'pointercancel', 'lostpointercapture', 'blur']) button.addEventListener(kind, cancel);
+  button.addEventListener('pointerup', end);
+  for (const kind of ['pointercancel', 'lostpointercapture', 'blur']) button.addEventListener(kind, cancel);
   button.addEventListener('keydown', e => {
     if (e.key !== 'Enter' && e.key !== ' ') return;
     e.preventDefault();
-    if (!e.repeat) start();
+    if (!e.repeat) start(e);
   });
-  button.addEventListener('keyup', cancel);
+  button.addEventListener('keyup', end);
   button.addEventListener('contextmenu', e => e.preventDefault());
   document.addEventListener('visibilitychange', cancel);
 }
 
-const actions = [ // action, seconds of its press, label, states in which the leader may accept it
-  ['start', 2, 'START', ['idle']],
-  ['hold', 1, 'hold', ['flying', 'holding']], // makes a hold for lost contact the crew's own
-  ['resume', 1, 'resume', [...inSlots, 'returning', 'done']],
-  ['return', 1, 'return and land', [...inSlots, 'stopped']],
-  ['keep', 1, 'keep all up', inSlots],
-  ['stop', 2, 'STOP', [...inSlots, 'returning']],
-  ['launch', 2, 'LAUNCH ticked', inSlots],
-  ['clear', 1, 'clear ticked', ['idle', ...inSlots, 'returning', 'done', 'stopped']],
+const actions = [ // action, seconds of its press, label
+  ['start', 2, 'START'], ['hold', 1, 'hold'], ['resume', 1, 'resume'], ['return', 1, 'return and land'], ['keep', 1, 'keep all up'],
+  ['stop', 2, 'STOP'], ['launch', 2, 'LAUNCH ticked'], ['clear', 1, 'clear ticked'],
 ];
 const urgent = ['hold', 'return', 'stop']; // always in sight
-const forms = {budget: ['idle', ...inSlots], preference: ['idle', ...inSlots], next: ['idle', 'done', 'stopped']};
+const forms = {budget: 'budget', preference: 'budget', next: 'new', watching: ''}; // what each is refused as
 for (const [action, seconds, label] of actions) {
   const box = htmlElement('div'), before = htmlElement('p'), button = htmlElement('button'), text = htmlElement('span');
   box.className = 'act';
@@ -518,11 +514,11 @@ for (const [action, seconds, label] of actions) {
   button.append(htmlElement('i'), text);
   button.setAttribute('aria-describedby', before.id);
   makeHold(button, () => {
-    if (action === 'keep') return send({kind: 'budget', action, replaces_j: state.status.budget_j});
+    if (action === 'keep') return send({kind: 'budget', action, replaces_j: state.status.budget_j}, action);
     const aircraft = namesAircraft.includes(action) ? ticked() : [];
-    if (!action.startsWith('re') && namesAircraft.includes(action) && !aircraft.length) return note(`${action}: tick the aircraft first`);
+    if (!action.startsWith('re') && namesAircraft.includes(action) && !aircraft.length) return say(action, false, 'Tick the aircraft first.');
     for (const n of document.querySelectorAll('#aircraft input')) n.checked &&= !aircraft.length; // a choice ends with its command
-    send({kind: 'mission', action, ...aircraft.length ? {aircraft} : {}});
+    send({kind: 'mission', action, ...aircraft.length ? {aircraft} : {}}, action);
   }, 1000 * seconds);
   box.append(before, button);
   $(urgent.includes(action) ? 'urgent' : 'actions').append(box);
@@ -550,16 +546,18 @@ function renderCommands(s) {
   if (welcome.role !== 'command') return;
   const list = ticked();
   if (list.join() !== ticks) explainTicks(list);
-  for (const [action, , , states] of actions) {
-    const box = $(`act-${action}`), fit = states.includes(s.state);
-    box.classList.toggle('unfit', !fit);
-    setText(box.firstChild, !fit ? `Refused while ${s.state}${urgent.includes(action) ? '' : `: it is for ${states.join(', ')}`}.` :
-      list.length && namesAircraft.includes(action) ? named[action] || '...' : state.before[action] || 'Tick the aircraft first.');
+  for (const [action] of actions) {
+    const box = $(`act-${action}`), why = s.refuses?.[action === 'keep' ? 'budget' : action], was = lately(action);
+    box.classList.toggle('unfit', !!why);
+    box.hidden = why?.startsWith('not while') && !was && !urgent.includes(action); // for another time
+    box.classList.toggle('no', !!was && !was.ok);
+    setText(box.firstChild, was ? was.text : list.length && namesAircraft.includes(action) ? named[action] || '...' : why ? `Refused: ${why}.` : state.before[action] || 'Tick the aircraft first.');
   }
   for (const id in forms) {
-    const fit = forms[id].includes(s.state);
-    $(id).classList.toggle('unfit', !fit);
-    setText($(id).querySelector('.when'), fit ? '' : `Refused while ${s.state}: it is for ${forms[id].join(', ')}.`);
+    const why = s.refuses?.[forms[id]], was = lately(id);
+    $(id).classList.toggle('unfit', !!why);
+    $(id).classList.toggle('no', !!was && !was.ok);
+    setText($(id).querySelector('.when'), was ? was.text : why ? `Refused: ${why}.` : '');
   }
   if (s.budget_j === null) $('setting').defaultValue = Number(s.setting.toFixed(3)); // what is typed stands
   setText($('beats'), 'crew_age_s' in s ? `The leader received the last heartbeat ${ageText(1000 * s.crew_age_s + sinceMS())} ago.` : 'The leader receives no heartbeats.');
@@ -567,25 +565,27 @@ function renderCommands(s) {
     'While this page can be seen it sends the crew\'s heartbeat. Without any for 30 s the fleet holds, for 120 s it returns, unless configured otherwise.');
 }
 
-function note(text, form) { takeAnswer({note: true, form, at: Math.round(serverNow()), id: newID('n'), by: '', ok: false, text}); requestRender(); }
+const said = {}; // what became of the last press of a button or form
+const lately = kind => said[kind] && Math.abs(serverNow() - said[kind].at) < 15e3 ? said[kind] : null;
+function say(kind, ok, text) { said[kind] = {ok, text, at: serverNow()}; requestRender(); }
 
 function newID(kind) {
   return kind[0] + '-' + [...crypto.getRandomValues(new Uint8Array(12))].map(x => 'abcdefghijklmnopqrstuvwxyz234567'[x & 31]).join('');
 }
 
-const given = new Set();
+const given = new Map(); // ids of this page's commands, and where each was pressed
 // send gives a command once; its outcome comes with the events.
-async function send(q) {
+async function send(q, kind) {
   const id = newID(q.kind), at = Math.round(serverNow());
-  given.add(id);
+  given.set(id, kind);
   try {
     const r = await post('command', {id, at, ...q});
     const text = await r.text();
     if (r.headers.get('Content-Type') === 'application/json') takeAnswer(JSON.parse(text));
-    else if (!r.ok) note(text);
+    else if (!r.ok) say(kind, false, text);
     requestRender();
   } catch (error) {
-    note(`${q.action || q.kind}: no answer (${error.message}); the last command shows whether it was applied`);
+    say(kind, false, `No answer (${error.message}); the last command shows whether it was applied.`);
   }
 }
 
@@ -604,11 +604,11 @@ function makeForm(kind, fields, button, before, read) {
     else explained = {q: JSON.stringify(q), replaces: a.replaces_j};
   };
   for (const id of fields)
-    $(id).addEventListener('input', () => { explained = null, problem = ''; if (answers[0]?.form === kind) answers[0].read = true; clearTimeout(timer); timer = setTimeout(update, 150); });
+    $(id).addEventListener('input', () => { explained = null, problem = ''; delete said[form.id]; clearTimeout(timer); timer = setTimeout(update, 150); });
   makeHold($(button), async () => {
     const q = read();
-    if (!q || !explained || explained.q !== JSON.stringify(q)) { note(`${kind}: not sent${problem ? ': ' + problem : '; read first what it does'}`, kind); return update(); }
-    const done = send({kind, ...q, replaces_j: explained.replaces});
+    if (!q || !explained || explained.q !== JSON.stringify(q)) { say(form.id, false, `Not sent${problem ? ': ' + problem : '; read first what it does'}.`); return update(); }
+    const done = send({kind, ...q, replaces_j: explained.replaces}, form.id);
     form.reset(); // a choice ends with its command
     explained = null;
     $(before).textContent = first;
@@ -641,7 +641,7 @@ makeHold($('leave'), async () => {
   $('leave').lastChild.textContent = leaving ? '1 s: watch again' : '1 s: stop watching';
   requestRender();
   await beat; // one that came after it would undo it
-  if (leaving && !await post('leave', {}).then(r => r.ok, () => false)) note('stop watching: no answer; without another heartbeat the fleet will hold');
+  if (leaving && !await post('leave', {}).then(r => r.ok, () => false)) say('watching', false, 'No answer; without another heartbeat the fleet will hold.');
 });
 setInterval(() => {
   if (!welcome || welcome.role !== 'command' || document.hidden || leaving || !streamOpen || performance.now() - eventMS >= 3000 || !state?.status || link().lost) { beatsFromMS = 0; return; }

@@ -1,0 +1,76 @@
+package leader
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"prefdt/firmware/fleet"
+	"prefdt/telemetry"
+)
+
+// The gravest danger comes first, whatever the aircraft's number: in the air before on the ground, and of the same gravity the one
+// with the least joules left. It is told since when, and what can be done.
+func TestDangersInOrder(t *testing.T) {
+	frozen := loadCheckpoint(t)
+	l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
+	landed := &l.views[0]
+	landed.InAir, landed.Landed, landed.Phase, landed.Charge, landed.Role = false, new(true), fleet.PhaseIdle, 0.05, fleet.RoleArmable
+	up := &l.views[1]
+	up.Charge, up.Failsafe, up.ModeName, up.Role, up.Phase = 0.05, true, "AUTO.LOITER", fleet.RoleHold, fleet.PhasePilot
+	up.Reason = "left OFFBOARD for AUTO.LOITER"
+	texts := func() (lines []string) {
+		s := l.status(l.views)
+		for _, d := range s.Dangers {
+			lines = append(lines, strings.Join([]string{string(rune('0' + d.Gravity)), string(rune('0' + d.Aircraft)), d.Text, d.Do}, "|"))
+		}
+		return lines
+	}
+	want := []string{
+		"9|2|its autopilot's failsafe is active, in AUTO.LOITER at 100 m|its pilot takes it, if it does not come home",
+		"8|2|battery 5 %|return",
+		"6|2|left OFFBOARD for AUTO.LOITER, with its pilot|resume aircraft 2",
+		"3|1|battery 5 %|change its battery",
+	}
+	if got := texts(); !slices.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	before := l.current.dangerSince[dangerKey{2, "battery"}]
+	l.account.Begin(l.Config.Slots, l.views)
+	l.current.dangerSince[dangerKey{2, "battery"}] = before + 7
+	if s := l.status(l.views); s.Dangers[1].SinceSlot != before+7 {
+		t.Errorf("a danger that lasts is told since slot %d, want %d", s.Dangers[1].SinceSlot, before+7)
+	}
+	// Of two with the same gravity the one that has less left comes first.
+	landed.InAir, landed.Landed, landed.Charge = true, new(false), 0.08
+	up.Charge, up.Failsafe, up.Reason = 0.05, false, ""
+	if s := l.status(l.views); len(s.Dangers) < 2 || s.Dangers[0].Aircraft != 2 || s.Dangers[1].Aircraft != 1 {
+		t.Errorf("with 8 %% and 5 %%: %+v", s.Dangers)
+	}
+}
+
+// An aircraft in the air is left by a mission that is over: what brings it down is said.
+func TestDangersOfAnAircraftLeftInTheAir(t *testing.T) {
+	frozen := loadCheckpoint(t)
+	for _, c := range []struct {
+		state    string
+		role     fleet.Role
+		want, do string
+	}{
+		{telemetry.StateStopped, fleet.RoleHold, "LEFT IN THE AIR, in its autopilot's", "return"},
+		{telemetry.StateDone, fleet.RoleHold, "LEFT IN THE AIR, in its autopilot's", "return"},
+		{telemetry.StateStopped, fleet.RoleOther, "LEFT IN THE AIR with its pilot", ""},
+		{telemetry.StateDone, fleet.RoleOther, "LEFT IN THE AIR with its pilot", "its pilot lands it, or resume aircraft 1"},
+		{telemetry.StateDone, fleet.RoleLand, "", ""},
+		{telemetry.StateFlying, fleet.RoleHold, "", ""},
+	} {
+		l := newInPhase(t, c.state, nil, frozen.Physics, &frozen.GoalConstants)
+		l.views[0].Phase, l.views[0].Role, l.views[1].InAir = fleet.PhasePilot, c.role, false
+		s := l.status(l.views)
+		i := slices.IndexFunc(s.Dangers, func(d telemetry.Danger) bool { return strings.Contains(d.Text, "LEFT IN THE AIR") })
+		switch {
+		case c.want == "" && i >= 0, c.want != "" && (i < 0 || !strings.Contains(s.Dangers[i].Text, c.want) || s.Dangers[i].Do != c.do):
+			t.Errorf("%s, role %v: %+v, want %q, %q", c.state, c.role, s.Dangers, c.want, c.do)
+		}
+	}
+}
