@@ -186,7 +186,8 @@ func (a *aircraft) view(now float64) View {
 
 		Located: a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(), Home: a.home, GroundUpM: a.landsAtM(),
 		Mode: a.mode, ModeName: a.modeName(), Role: a.viewRole(), Armed: a.armed, Landed: a.hasLanded(),
-		Phase: a.phase, Homeward: a.homeward, Foreign: a.foreign, Reason: a.reason(), SentHome: a.sentHome, Lost: a.lost, Failsafe: a.failsafe, Params: a.params,
+		Phase: a.phase, Homeward: a.homeward, Foreign: a.foreign, Reason: a.reason(), SentHome: a.sentHome,
+		Lost: a.lost, Failsafe: a.failsafe, Params: a.params,
 		Twin: a.twinS > 0 && now-a.twinS < twinForgottenS,
 
 		Fresh: commandable, Partly: !commandable && a.received && now-a.receivedS < staleAfterS, Placed: a.positionFresh(now),

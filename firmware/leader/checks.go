@@ -94,7 +94,8 @@ func (c *checks) returnAll(*telemetry.Mission) (hovering []fleet.Ordered, err er
 			obeys = true
 		case !v.Fresh: // after a restart it is not known yet whether it is in the air
 			why = fmt.Errorf("nothing recent was received from aircraft %d; send it again once its messages are back", v.Number)
-			if stopped := c.mission.Phase() == telemetry.StateStopped; stopped && (v.StaleS < fleet.LostAfterS || v.Partly) { // to pass over one that is just back would leave it up there
+			// To pass over one that is just back would leave it up there.
+			if stopped := c.mission.Phase() == telemetry.StateStopped; stopped && (v.StaleS < fleet.LostAfterS || v.Partly) {
 				return nil, why
 			}
 		case v.Hovers():
@@ -284,7 +285,8 @@ func logDoubts(log *slog.Logger, views []fleet.View, action *missionAction, orde
 			log.Error("unsafe failsafe", "aircraft", v.Number, "reason", reason)
 		}
 		if !v.CapacityKnown {
-			log.Warn("capacity of its pack not known, the airframe's is assumed; set pack_j", "aircraft", v.Number, "capacity_j", v.CapacityJ)
+			log.Warn("capacity of its pack not known, the airframe's is assumed; set pack_j", "aircraft", v.Number,
+				"capacity_j", v.CapacityJ)
 		}
 		for _, reason := range v.Params.Warnings(v.CapacityJ) {
 			log.Warn("doubtful parameter", "aircraft", v.Number, "reason", reason)

@@ -117,7 +117,8 @@ func (l *Leader) dropOvertaken(changes []change) (left []change) {
 		if changes[0].after != l.current.actedAtOnce {
 			by = fmt.Sprintf(" by `%s`", l.current.actedLast)
 		}
-		l.crew.Overtaken(overtaken, fmt.Sprintf("overtaken%s: the mission is %s by now; send it again if it is wanted", by, l.mission.Phase()))
+		l.crew.Overtaken(overtaken, fmt.Sprintf("overtaken%s: the mission is %s by now; send it again if it is wanted", by,
+			l.mission.Phase()))
 	}
 	return left
 }
@@ -315,7 +316,7 @@ func (l *Leader) decideMission(m *telemetry.Mission) error {
 	if !changesState {
 		of = m.Action
 	}
-	l.current.changes = append(l.current.changes, change{from: from, after: l.current.actedAtOnce, of: of, adopt: adopt, write: func(s *ledger.State) {
+	write := func(s *ledger.State) {
 		if effect == mission.Reset {
 			*s = l.stateOfNew(m.Mission, s)
 			return
@@ -331,6 +332,7 @@ func (l *Leader) decideMission(m *telemetry.Mission) error {
 				s.Fleet[o.Number-1].Order(o)
 			}
 		}
-	}})
+	}
+	l.current.changes = append(l.current.changes, change{from: from, after: l.current.actedAtOnce, of: of, adopt: adopt, write: write})
 	return nil
 }

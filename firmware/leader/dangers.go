@@ -201,8 +201,8 @@ func (l *Leader) fleetDangers(d *dangerList, s *telemetry.Status) {
 		if holds {
 			ask = "resume: a hold spends joules as flight does"
 		}
-		d.addFleet(mayKnow, "over", fmt.Sprintf("predicted to end on %.1f kJ, above the budget of %.1f", *s.PredictedEndJ/1000, *s.BudgetJ/1000),
-			ask)
+		d.addFleet(mayKnow, "over", fmt.Sprintf("predicted to end on %.1f kJ, above the budget of %.1f", *s.PredictedEndJ/1000,
+			*s.BudgetJ/1000), ask)
 	}
 }
 

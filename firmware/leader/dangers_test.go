@@ -19,7 +19,9 @@ func TestActsInEveryState(t *testing.T) {
 	t.Parallel()
 	upIn := func(state string) func(telemetry.Status) bool {
 		return func(s telemetry.Status) bool {
-			return s.State == state && slices.ContainsFunc(s.Aircraft, func(a telemetry.StatusAircraft) bool { return a.Landed != nil && !*a.Landed })
+			return s.State == state && slices.ContainsFunc(s.Aircraft, func(a telemetry.StatusAircraft) bool {
+				return a.Landed != nil && !*a.Landed
+			})
 		}
 	}
 	for _, state := range []string{telemetry.StateClimbing, telemetry.StateFlying, telemetry.StateHolding, telemetry.StateReturning,

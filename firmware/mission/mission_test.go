@@ -433,3 +433,26 @@ func TestShortestHoldEnds(t *testing.T) {
 		t.Errorf("with contact again it is %s", m.Phase())
 	}
 }
+
+// A held climb waits for the crew's resume: no slot begins at the starts, and the time that a climb may take stands.
+func TestHeldClimb(t *testing.T) {
+	m := inPhase("climbing")
+	if effect, err := m.Command("hold"); effect != HoldFleet || err != nil || m.Phase() != "climbing" || m.HeldBy() != HeldByCrew {
+		t.Fatalf("%v, %v, %+v", effect, err, m.State())
+	}
+	if c := tickFor(m, 1000, TickInput{Connected: true, AtStart: 1, EnRoute: 1}); c.Reason != "" {
+		t.Fatalf("held: %+v", c)
+	}
+	if c := tickFor(m, 10, TickInput{Connected: true, AtStart: 2}); c.Reason != "" {
+		t.Fatalf("held at the starts: %+v", c)
+	}
+	if _, err := m.Command("resume"); err != nil || m.HeldBy() != "" {
+		t.Fatalf("resume: %v, %+v", err, m.State())
+	}
+	if c := tickFor(m, 1, TickInput{Connected: true, AtStart: 2}); c.Effect != BeginSlots {
+		t.Fatalf("resumed at the starts: %+v", c)
+	}
+	if _, err := inPhase("climbing").Command("resume"); err == nil {
+		t.Error("a climb that nobody holds was resumed")
+	}
+}

@@ -105,6 +105,11 @@ func (m *mission) startMission(ctx context.Context) error {
 		}
 		m.sleepSlots(ctx, startRetrySlots)
 	}
+	if m.plan.HoldsClimb {
+		if err := m.holdClimb(ctx); err != nil {
+			return err
+		}
+	}
 	return m.runUntil(ctx, "no slot was opened", func() bool { return m.slotNow() >= 0 || m.isEnding() })
 }
 
@@ -149,6 +154,11 @@ func (m *mission) finish(ctx context.Context) error {
 	}
 	if m.plan.StopsLanding && m.state() == Returning {
 		if err := m.stopLanding(ctx); err != nil {
+			return err
+		}
+	}
+	if m.plan.KeepsUp != "" {
+		if err := m.keepUp(ctx); err != nil {
 			return err
 		}
 	}

@@ -108,6 +108,8 @@ type plan struct {
 	Ending              ending // how it ends
 	EndSlot             int    // of endReturn and endStop
 	ReturnAfterStop     bool   // the crew returns the aircraft; else their pilots land them
+	HoldsClimb          bool   // the crew holds the climb for a while
+	KeepsUp             string // by which action the crew keeps up a fleet on its way home; empty: it does not
 	StopsLanding        bool   // the crew stops a returning fleet once an aircraft lands
 
 	Framing      autopilot.Framing       // of the aircraft's datagrams
@@ -292,6 +294,7 @@ func drawPlan(c *Config, k int) plan {
 	p.drawNext(c, k)
 	p.drawGround(c, k)
 	p.drawAdded(c, k)
+	p.drawAgain(c, k)
 	return p
 }
 
@@ -703,7 +706,7 @@ func (p *plan) situation() (names []string) {
 		{"lost", slices.ContainsFunc(p.Faults, fault.losesAircraft)}, {"field", p.Site != nil}, {"many_slots", p.Slots > 150},
 		{"packed_frames", p.Framing == autopilot.PackedFrames}, {"cut_frames", p.Framing == autopilot.CutFrames},
 		{"low_pilot", p.LowPilot}, {"slow_load", p.LoadS > 0}, {"crash_loop", p.Loops > 0}, {"later_names", p.LaterNames},
-		{"nobody", p.Nobody}, {"beside", p.Beside},
+		{"nobody", p.Nobody}, {"beside", p.Beside}, {"holds_climb", p.HoldsClimb}, {p.KeepsUp + "_homeward", p.KeepsUp != ""},
 		{"retained_reports", p.RetainedReports}, {"empty_battery", p.EmptyBattery}, {string(p.GroundWork), p.GroundWork != ""},
 		{"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
 	} {

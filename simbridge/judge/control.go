@@ -23,6 +23,8 @@ var controlRules = []Rule{
 		(*check).obeyed},
 	{"returns", "answers to return, true modes", "none is refused of a stopped fleet whose HEARTBEATs show it in Hold",
 		contract + "return", (*check).returns},
+	{"acts", "answers to hold, return and stop, true modes", "none is refused while one has flown for the leader for 5 s",
+		contract + "dangers and refusals", (*check).acts},
 }
 
 // obeyed: an accepted command is in force. A return waits for no disk, so that it counts from when it is delivered.
@@ -110,6 +112,26 @@ func (c *check) returns() {
 		}
 		if hovers {
 			c.holds(o.answeredS, o.accepted, "%s is refused, and aircraft hover: %s", o.body, o.answer.Reason)
+		}
+	}
+}
+
+// acts: hold, return and stop are obeyed in every state while an aircraft flies for the leader.
+func (c *check) acts() {
+	const forS, highM = 5, 5
+	for _, o := range c.genuine() {
+		if !slices.Contains([]string{telemetry.ActionHold, telemetry.ActionReturn, telemetry.ActionStop}, o.mission.Action) ||
+			len(o.mission.Aircraft) > 0 || math.IsInf(o.answeredS, 1) || len(c.fault(0, record.LeaderDown).and(spans{{o.deliveredS - forS,
+			o.answeredS}})) > 0 {
+			continue
+		}
+		flies := slices.ContainsFunc(c.aircraft, func(a *aircraft) bool {
+			during := spans{{o.deliveredS - forS, o.answeredS}}
+			return len(during.without(a.offboard.and(c.surelyLed(a)))) == 0 && a.at(o.deliveredS).heightM() > highM &&
+				len(during.without(c.disturbed(a, during))) == 0
+		})
+		if flies {
+			c.holds(o.answeredS, o.accepted, "%s is refused, and an aircraft flies for the leader: %s", o.body, o.answer.Reason)
 		}
 	}
 }
@@ -246,7 +268,9 @@ func (c *check) givenBack() {
 			c.stateAt(o.deliveredS) == telemetry.StateStopped || c.stateAt(o.deliveredS) == telemetry.StateIdle {
 			continue
 		}
-		if c.stateAt(o.deliveredS) != telemetry.StateHolding && o.accepted {
+		held := c.stateAt(o.deliveredS) == telemetry.StateHolding ||
+			c.stateAt(o.deliveredS) == telemetry.StateClimbing && c.crewHolds().touches(o.deliveredS-1, o.deliveredS)
+		if !held && o.accepted {
 			given := slices.ContainsFunc(c.aircraft, func(a *aircraft) bool { return o.names(a.number) && c.mayBePilots(a, o.answeredS) })
 			c.holds(o.answeredS, given, "%s is accepted, and no pilot had what it gives back", o.body)
 			continue

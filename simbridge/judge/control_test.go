@@ -119,3 +119,29 @@ func TestReturnGivesBack(t *testing.T) {
 		}
 	}
 }
+
+// A hold, return or stop is obeyed while an aircraft flies for the leader, whatever the mission's state; with its pilot it is not the
+// leader's.
+func TestActs(t *testing.T) {
+	for _, x := range []struct {
+		action   string
+		piloted  bool
+		accepted bool
+		broken   bool
+	}{
+		{telemetry.ActionStop, false, false, true}, {telemetry.ActionHold, false, false, true},
+		{telemetry.ActionReturn, false, true, false},
+		{telemetry.ActionStop, true, false, false}, {telemetry.ActionLaunch, false, false, false},
+	} {
+		f := servingFlight()
+		for k := range f.aircraft {
+			if x.piloted {
+				f.from(k+1, 100, 140, func(s *state) { s.Mode = posctl })
+			}
+		}
+		f.give(122, x.accepted, mission(x.action))
+		if got := judged(t, "acts", f); (got.Broken > 0) != x.broken {
+			t.Errorf("%+v: %+v", x, got)
+		}
+	}
+}

@@ -588,9 +588,10 @@ func (f *flight) givenBackS(a *aircraft, fromS float64) float64 {
 			continue
 		}
 		s := a.at(o.deliveredS)
-		// A return takes aircraft in Hold from their pilots after a stop alone, and if it names none.
+		// A return takes aircraft in Hold from their pilots once the slots are over alone, and if it names none.
+		over := []string{telemetry.StateStopped, telemetry.StateReturning, telemetry.StateDone}
 		if o.mission.Action == telemetry.ActionReturn &&
-			(len(o.mission.Aircraft) > 0 || s.Mode != hold || f.stateAt(o.deliveredS) != telemetry.StateStopped) {
+			(len(o.mission.Aircraft) > 0 || s.Mode != hold || !slices.Contains(over, f.stateAt(o.deliveredS))) {
 			continue
 		}
 		if !s.Armed && !s.OnGround { // it falls

@@ -342,10 +342,13 @@ func (c *check) toldMode() {
 func (c *check) toldState() {
 	const endsS, climbsS = 45, 90 // also of one whose motors turn on
 	stopped, returns := math.Inf(1), false
-	for _, o := range c.missionOrders(telemetry.ActionStop, telemetry.ActionReturn) {
-		if o.mission.Action == telemetry.ActionStop {
+	for _, o := range c.missionOrders(telemetry.ActionHold, telemetry.ActionStop, telemetry.ActionReturn) {
+		home := slices.Contains([]string{telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped}, c.stateAt(o.deliveredS))
+		switch {
+		case o.mission.Action == telemetry.ActionHold && !home:
+		case o.mission.Action != telemetry.ActionReturn: // once the slots are over a hold stops, too
 			stopped = min(stopped, o.deliveredS) // one that lands then goes on, and is nobody's
-		} else {
+		default:
 			returns = returns || len(o.mission.Aircraft) == 0 && c.slotAt(o.deliveredS) < float64(c.Slots)
 		}
 	}

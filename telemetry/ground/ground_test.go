@@ -736,7 +736,8 @@ func TestDisplay(t *testing.T) {
 		{"no message yet is grey", fresh(func(v *view) {}), "fleet f1", false,
 			grey + "  aircraft 2 (system 2)   -   -   -   battery -   spent 0.0 kJ in slots   from model   NO MESSAGE YET"},
 		{"dangers, as the leader orders them", fresh(func(v *view) {
-			v.Status.Dangers = []telemetry.Danger{{Gravity: 9, Aircraft: 2, Text: "its failsafe: \x1b[2Jis active", Do: "return"}, {Gravity: 4, Text: "too dear"}}
+			v.Status.Dangers = []telemetry.Danger{{Gravity: 9, Aircraft: 2, Text: "its failsafe: \x1b[2Jis active", Do: "return"},
+				{Gravity: 4, Text: "too dear"}}
 		}), "\x1b[31;1maircraft 2: its failsafe: ?[2Jis active: return\x1b[0m\n\x1b[33;1mtoo dear\x1b[0m\nfleet f1", false, ""},
 		{"a pack, no duty", fresh(func(v *view) {
 			a := &v.Status.Aircraft[0]
@@ -754,7 +755,9 @@ func TestDisplay(t *testing.T) {
 			"NOT COVERED: too few in the air"},
 		{"covered to the last slot", fresh(func(v *view) { v.Status.Slot, v.Status.CoveredUntilSlot = 99, new(99) }),
 			"fleet f1   flying   slot 99 of 100", false, "covered until slot 99"},
-		{"link lost above saturated", fresh(func(v *view) { v.Status.Dangers = []telemetry.Danger{{Gravity: 9, Text: "SATURATED"}}; v.Online = &no }),
+		{"link lost above saturated", fresh(func(v *view) {
+			v.Status.Dangers, v.Online = []telemetry.Danger{{Gravity: 9, Text: "SATURATED"}}, &no
+		}),
 			"\x1b[31;1mLINK LOST: the leader is offline", true, "STALE: status 1.0 s old"},
 		{"broker unreachable above all", fresh(func(v *view) { v.SetBroker(false, now) }), "\x1b[31;1mLINK LOST: the broker is unreachable",
 			true, "STALE"},
@@ -891,7 +894,8 @@ func TestDisplayFits(t *testing.T) {
 	now := time.Unix(1000, 0)
 	online, s := true, exampleStatus(17)
 	s.State, s.SpentJ, s.Aircraft[0].Mode = telemetry.StateStopped, 123456789, "AUTO.LOITER"
-	s.Dangers = []telemetry.Danger{{Gravity: 9, Aircraft: 1, Text: "is LEFT IN THE AIR", Do: "return"}, {Text: strings.Repeat("x", 130) + " end of it"}}
+	s.Dangers = []telemetry.Danger{{Gravity: 9, Aircraft: 1, Text: "is LEFT IN THE AIR", Do: "return"},
+		{Text: strings.Repeat("x", 130) + " end of it"}}
 	s.Aircraft[1].Reason = "left OFFBOARD for POSCTL while flying: " + strings.Repeat("x", 130) + " end of it"
 	s.LastCommand = &telemetry.LastCommand{ID: strings.Repeat("i", 64), Key: strings.Repeat("k", 64), Slot: 12,
 		What: "budget 42000 J, target"}
@@ -949,7 +953,8 @@ func TestDisplayAtWidths(t *testing.T) {
 		}},
 		{"after a stop", func(s *telemetry.Status) {
 			s.State, s.Aircraft[0].Mode = telemetry.StateStopped, "AUTO.LOITER"
-			s.Dangers = []telemetry.Danger{{Gravity: 7, Aircraft: 1, Text: "is LEFT IN THE AIR, in its autopilot's AUTO.LOITER", Do: "return"}}
+			s.Dangers = []telemetry.Danger{
+				{Gravity: 7, Aircraft: 1, Text: "is LEFT IN THE AIR, in its autopilot's AUTO.LOITER", Do: "return"}}
 		}},
 	}
 	var got strings.Builder

@@ -168,7 +168,8 @@ func TestStopReturnNew(t *testing.T) {
 		}
 		send("mission stop", 0, "\nAircraft 1 and 2 stay in the air where they are, in their autopilots' Hold, until `return` or a pilot.")
 		r.Await("both left in the air", func(s telemetry.Status) bool {
-			return len(s.Dangers) > 1 && command.DangerText(&s.Dangers[0]) == "aircraft 1: is LEFT IN THE AIR, in its autopilot's AUTO.LOITER: return"
+			return len(s.Dangers) > 1 &&
+				command.DangerText(&s.Dangers[0]) == "aircraft 1: is LEFT IN THE AIR, in its autopilot's AUTO.LOITER: return"
 		})
 		send("mission new", 3, "is in the air; `return` or its pilot brings it down")
 		// They may not have reported Hold yet.

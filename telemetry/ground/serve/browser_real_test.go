@@ -680,14 +680,16 @@ func TestPageDangers(t *testing.T) {
 		state := eval[string](b, `(() => {
 			const box = document.getElementById('banners').getBoundingClientRect(), all = [...document.querySelectorAll('#banners p')];
 			const whole = all.filter(p => p.getClientRects().length && p.getBoundingClientRect().bottom <= box.bottom + 1);
-			return [whole[0] === all[0] && all[0].textContent.endsWith('its end: return'), all.filter(p => !p.hidden).length === whole.length,
+			return [whole[0] === all[0] && all[0].textContent.endsWith('its end: return'),
+				all.filter(p => !p.hidden).length === whole.length,
 				document.getElementById('more').textContent === '+' + (12 - whole.length) + ' more', box.height < innerHeight / 2].join();
 		})()`)
 		if state != "true,true,true,true" {
 			t.Errorf("%v: the first is whole, all that are shown are, the rest is counted, there is room for the page: %s", size, state)
 		}
 		eval[any](b, "document.getElementById('more').click()")
-		b.wait("[...document.querySelectorAll('#banners p')].every(p => !p.hidden) && document.getElementById('more').textContent === 'fewer'")
+		b.wait("[...document.querySelectorAll('#banners p')].every(p => !p.hidden) && " +
+			"document.getElementById('more').textContent === 'fewer'")
 	}
 }
 
@@ -698,7 +700,8 @@ func TestPageBusy(t *testing.T) {
 	c.leader(200 * time.Millisecond)
 	b := c.open(t, "command as crew-1", 390, 844)
 	b.waitText("wait where they are")
-	eval[any](b, `(() => { const busy = () => { for (const end = performance.now() + 700; performance.now() < end;); requestAnimationFrame(busy); };
+	eval[any](b, `(() => { const busy = () => { for (const end = performance.now() + 700; performance.now() < end;);
+		requestAnimationFrame(busy); };
 		requestAnimationFrame(busy); })()`)
 	for range 3 {
 		x, y := b.pressOn("#act-stop .hold")
