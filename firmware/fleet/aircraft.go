@@ -71,6 +71,7 @@ type aircraft struct {
 	leftAt            []physics.Position // where that may have left it, at the speed leftMPS
 	leftMPS           float64
 	sequence          sequenceFilter
+	signedS           float64 // when a frame of it was last signed, where there is no key; 0: never
 	batteryStatusS    float64 // BATTERY_STATUS, rather than SYS_STATUS
 	ownBatteryS       float64 // BATTERY_STATUS with id 0
 	charge            float64 // remaining, 0 to 1, NaN unknown

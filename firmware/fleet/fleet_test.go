@@ -512,7 +512,7 @@ func TestSignedPartner(t *testing.T) {
 		key := func(b byte) *frame.V2Key { return frame.NewV2Key([]byte(strings.Repeat(string(rune(b)), 32))) }
 		f, n := newSignedFleet(t, key('k'))
 		view := func() View { return f.Views()[0] }
-		refused := func() uint64 { return f.RejectedFrames()["malformed frame"] }
+		refused := func() uint64 { return f.RejectedFrames()["wrong signature"] + f.RejectedFrames()["not signed"] }
 		for name, p := range map[string]*peer{"unsigned": newPeer(t, n, 7, 1), "another key": newSignedPeer(t, n, 7, 1, key('x'))} {
 			before := refused()
 			p.until("frames are refused: "+name, func() bool { return refused() > before+5 }, heartbeatMessage(ModeOffboard, true))
@@ -529,6 +529,38 @@ func TestSignedPartner(t *testing.T) {
 			t.Errorf("%d of our frames were not signed with the key", partner.parseErrors)
 		}
 	})
+}
+
+// Where the keys of leader and autopilot differ, or one of the two has none, the counter and the refusal of a start say so: a crew that
+// is sent to its cables finds nothing there.
+func TestKeysThatDiffer(t *testing.T) {
+	one, other := frame.NewV2Key([]byte(strings.Repeat("1", 32))), frame.NewV2Key([]byte(strings.Repeat("2", 32)))
+	for _, c := range []struct {
+		leader, autopilot *frame.V2Key
+		counted, says     string
+	}{
+		{one, other, "wrong signature", "wrong signature: its link"},
+		{one, nil, "not signed", "not signed: its link"},
+		{nil, other, "", "signed, and this leader has no key; set mavlink.key_file"},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			simnet.Test(t, func(t *testing.T) {
+				f, n := newSignedFleet(t, c.leader)
+				p := newSignedPeer(t, n, 7, 1, c.autopilot)
+				p.until(c.says, func() bool {
+					v := f.Views()[0]
+					return strings.HasPrefix(v.Ready().Error(), c.says)
+				}, heartbeatMessage(ModeHold, false))
+				if counts := f.RejectedFrames(); c.counted != "" && counts[c.counted] == 0 || counts["malformed frame"] > 0 {
+					t.Errorf("%v", counts)
+				}
+				time.Sleep(time.Second) // ten mission seconds
+				if v := f.Views()[0]; v.LinkTrouble != "" {
+					t.Errorf("long after the last frame: %s", v.LinkTrouble)
+				}
+			})
+		})
+	}
 }
 
 // A ground station on the links receives events and values.

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -59,6 +60,8 @@ type endpointLink struct {
 	node            node
 	channels        map[*gomavlib.Channel]*byte // open ones, with the sequence number of the next frame
 	signatureLinkID byte                        // of the link, in signatures
+	refused         string                      // why a frame was last refused for its signature, at refusedS
+	refusedS        float64
 }
 
 // node is the part of gomavlib.Node that is used.
@@ -196,7 +199,7 @@ func (l *endpointLink) read() {
 		case *gomavlib.EventFrame:
 			l.route(e)
 		case *gomavlib.EventParseError:
-			l.fleet.rejectFrame("malformed frame")
+			l.refuse(e.Error)
 		case *gomavlib.EventChannelClose:
 			delete(l.channels, e.Channel)
 			for _, a := range l.aircraft {
@@ -207,6 +210,47 @@ func (l *endpointLink) read() {
 		}
 		l.fleet.mutex.Unlock()
 	}
+}
+
+// signatureRefusals are gomavlib's words (3.3.5) for frames that it refuses for their signature, and the counter's.
+var signatureRefusals = map[string]string{
+	"wrong signature":                         "wrong signature",
+	"signature not present":                   "not signed",
+	"signature required but packet is not v2": "not signed",
+	"signature timestamp is too old":          "signature too old",
+}
+
+// signatureCures say what to do where an aircraft is not received, or does not answer, because of signatures.
+var signatureCures = map[string]string{
+	"wrong signature": "wrong signature: its link has frames that are signed with another key than that of mavlink.key_file; " +
+		"give its autopilot that key",
+	"not signed":        "not signed: its link has frames without a signature, and mavlink.key_file is set; give its autopilot that key",
+	"signature too old": "signature too old: its link has frames that were signed before others; see that nothing repeats them",
+	signedWithoutKey:    signedWithoutKey + "; set mavlink.key_file, or have its autopilot not sign",
+}
+
+const signedWithoutKey = "signed, and this leader has no key"
+
+// refuse counts a frame that its reader refused.
+func (l *endpointLink) refuse(err error) {
+	why := signatureRefusals[err.Error()]
+	if why != "" {
+		l.refused, l.refusedS = why, l.fleet.nowS()
+	}
+	l.fleet.rejectFrame(cmp.Or(why, "malformed frame"))
+}
+
+// linkTrouble is what is known of why an aircraft is not received, or does not answer, with the cure; empty: nothing is.
+// A frame that was refused does not say whose it is: on a link that several share it explains the silence of each.
+func (a *aircraft) linkTrouble(now float64) string {
+	switch l := a.link; {
+	case l == nil:
+	case l.refused != "" && now-l.refusedS < forgottenAfterS && !(a.received && now-a.receivedS < staleAfterS):
+		return signatureCures[l.refused]
+	case a.signedS > 0 && now-a.signedS < forgottenAfterS && !(a.commandable(now) && a.params.Complete()): // else it obeys, all the same
+		return signatureCures[signedWithoutKey]
+	}
+	return ""
 }
 
 // route accepts a frame by channel, system and component.
@@ -252,8 +296,13 @@ func (l *endpointLink) route(e *gomavlib.EventFrame) {
 			f.rejectFrame("out of order")
 			return
 		}
-		if signed, ok := e.Frame.(*frame.V2Frame); ok && f.Key != nil { // its signature was verified
-			f.signatureClock.observe(signed.SignatureTimestamp)
+		if v2, ok := e.Frame.(*frame.V2Frame); ok && f.Key != nil { // its signature was verified
+			f.signatureClock.observe(v2.SignatureTimestamp)
+		} else if ok && v2.IncompatibilityFlag&frame.V2FlagSigned != 0 { // its autopilot may obey none that are not
+			if a.signedS == 0 {
+				f.Log.Warn("frames are "+signedWithoutKey, "aircraft", a.number)
+			}
+			a.signedS = now
 		}
 		a.handleMessage(f, now, e.Message())
 		return

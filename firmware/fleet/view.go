@@ -39,7 +39,9 @@ type View struct {
 	SentHome   string // why the leader sent it home by itself, until it is ordered to fly again; empty: it did not
 	Lost       bool
 	Twin       bool // another autopilot sends with its system id
-	Home       *physics.Position
+	// LinkTrouble is why it is not received, or does not answer, where that is known, and the cure.
+	LinkTrouble string
+	Home        *physics.Position
 	// GroundUpM is how high the ground is where it is to land, or stands.
 	GroundUpM height.AboveOrigin
 	Params    Parameters
@@ -98,6 +100,8 @@ func (v *View) UnderCommand() bool { return v.Phase.ordered() && !v.Homeward }
 // Ready returns what keeps an aircraft from taking off, by its own reports.
 func (v *View) Ready() error {
 	switch {
+	case v.LinkTrouble != "" && !v.Twin:
+		return errors.New(v.LinkTrouble)
 	case !v.Received:
 		return errors.New("nothing was received from it yet; see that it is switched on and linked")
 	case v.Foreign != "":
@@ -180,7 +184,7 @@ func (a *aircraft) view(now float64) View {
 		Located: a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(), Home: a.home, GroundUpM: a.landsAtM(),
 		Mode: a.mode, ModeName: a.modeName(), Role: a.viewRole(), Armed: a.armed, Landed: a.hasLanded(),
 		Phase: a.phase, Homeward: a.homeward, Foreign: a.foreign, Reason: a.reason(), SentHome: a.sentHome, Lost: a.lost, Params: a.params,
-		Twin: a.twinS > 0 && now-a.twinS < twinForgottenS,
+		Twin: a.twinS > 0 && now-a.twinS < twinForgottenS, LinkTrouble: a.linkTrouble(now),
 
 		Fresh: commandable, Partly: !commandable && a.received && now-a.receivedS < staleAfterS, Placed: a.positionFresh(now),
 		Flying: a.phase == PhaseFlying && a.role() == RoleCommanded && a.fresh(now), Climbs: a.climbFrom != nil,

@@ -575,7 +575,7 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 	a := p.config.Aircraft[v.Number-1]
 	if !v.Received {
 		p.add(ResultFail, item, "nothing received from system %d on %s within %v: %s", a.SystemID, a.Endpoint, p.wait,
-			fleet.SilenceHint(a.Endpoint))
+			cmp.Or(v.LinkTrouble, fleet.SilenceHint(a.Endpoint)))
 		return
 	}
 	start := p.config.StartPosition(v.Number, k.AreaSideM)
@@ -586,6 +586,8 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 		return
 	}
 	switch {
+	case v.Twin, v.LinkTrouble != "":
+		p.add(ResultFail, item, "%v", err)
 	case !v.Located:
 		p.add(ResultFail, item, "system %d has no position: is there a GPS fix?", a.SystemID)
 	case err != nil && v.Params.Complete(): // of parameters see below

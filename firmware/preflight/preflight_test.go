@@ -412,6 +412,9 @@ func TestCheckOfTheSigningKey(t *testing.T) {
 			if results["aircraft 1"] != c.aircraft && c.aircraft != "any" {
 				t.Errorf("%s: the aircraft: %q %s", c.name, results["aircraft 1"], details["aircraft 1"])
 			}
+			if c.name == "good" && !strings.Contains(details["aircraft 1"], "not signed: its link has frames without a signature") {
+				t.Errorf("%s: the aircraft: %s", c.name, details["aircraft 1"])
+			}
 		}
 	})
 }
