@@ -60,6 +60,7 @@ type aircraft struct {
 	climbMPS          float64
 	unconfirmed       unconfirmed        // positions received since, which are not believed
 	tracks            [2]track           // of all positions
+	stood             stood              // those of it that stands
 	twinS             float64            // when they last showed two autopilots; 0: never
 	bootMS            float64            // autopilot's time since boot, at positionS
 	bootMSAtTick      float64            // the same at the last tick

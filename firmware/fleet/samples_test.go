@@ -635,8 +635,8 @@ func TestFailsafeThatChangesAfterARestart(t *testing.T) {
 	}
 }
 
-// Two autopilots with one system id are told apart by their clocks, or by their places: neither takes off. The copies that
-// come late over a second way are of one.
+// Two autopilots with one system id are told apart by their clocks, or by their places, be it on one table: neither takes off. What
+// comes late over a second way, copies or others of its positions, is of one.
 func TestTwoAutopilotsOfOneSystemID(t *testing.T) {
 	for name, x := range map[string]struct {
 		other func(v *simVehicle, m *common.MessageGlobalPositionInt)
@@ -644,7 +644,10 @@ func TestTwoAutopilotsOfOneSystemID(t *testing.T) {
 	}{
 		"of another place":         {func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.Lat += 1800 }, true},
 		"switched on a minute ago": {func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.TimeBootMs += 60_000 }, true},
+		"switched on with it":      {func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.TimeBootMs -= 300; m.Lat += 180 }, true},
+		"on one switch with it":    {func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.TimeBootMs += 30; m.Alt += 1500 }, true},
 		"copies, 2 s late":         {func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.TimeBootMs -= 2000 }, false},
+		"its own second stream":    {func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.TimeBootMs -= 270; m.Lat += 9 }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
