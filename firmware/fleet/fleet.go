@@ -131,7 +131,8 @@ func (f *Fleet) highestM() height.AboveOrigin {
 	return f.Limits.AltitudeM + height.AboveOrigin(f.Limits.BandM)
 }
 
-// Start opens the links and listens. Call Restore before it, if at all.
+// Start opens the links and listens. A link that cannot be opened is tried again: it keeps no aircraft of another one on the ground.
+// Call Restore before it, if at all.
 func (f *Fleet) Start() error {
 	byEndpoint := map[string]*endpointLink{}
 	for _, a := range f.aircraft {
@@ -139,10 +140,8 @@ func (f *Fleet) Start() error {
 		if l == nil {
 			l = &endpointLink{fleet: f, endpoint: a.conf.Endpoint, channels: map[*gomavlib.Channel]*byte{},
 				signatureLinkID: byte(rand.Uint32())}
-			if err := l.open(); err != nil {
-				for _, open := range f.links {
-					open.node.Close()
-				}
+			if _, err := l.parse(); err != nil {
+				f.links = nil
 				return fmt.Errorf("aircraft %d: %w", a.number, err)
 			}
 			byEndpoint[a.conf.Endpoint] = l
@@ -152,7 +151,8 @@ func (f *Fleet) Start() error {
 		l.aircraft = append(l.aircraft, a)
 	}
 	for _, l := range f.links {
-		f.done.Go(l.read)
+		l.open()
+		f.done.Go(l.serve)
 	}
 	f.done.Go(f.run)
 	return nil
@@ -171,9 +171,6 @@ func (f *Fleet) mayBeat() bool { return f.commanding.Load() || f.MayBeat == nil 
 // own failsafe follows for any aircraft that still flies by setpoints.
 func (f *Fleet) Close() {
 	close(f.stop)
-	for _, l := range f.links {
-		l.node.Close()
-	}
 	f.done.Wait()
 }
 

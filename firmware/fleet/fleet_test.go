@@ -204,6 +204,16 @@ func newFleet(t *testing.T) (*Fleet, *simnet.Network) { return newSignedFleet(t,
 
 // newSignedFleet is a fleet of one aircraft on a network in memory, in a [simnet.Test].
 func newSignedFleet(t *testing.T, key *frame.V2Key) (*Fleet, *simnet.Network) {
+	f, n := unstartedFleet(t, key)
+	if err := f.Start(); err != nil {
+		t.Fatal(err)
+	}
+	f.StartStreaming()
+	t.Cleanup(f.Close)
+	return f, n
+}
+
+func unstartedFleet(t *testing.T, key *frame.V2Key) (*Fleet, *simnet.Network) {
 	n := simnet.New(1)
 	program := n.Program("leader")
 	f := &Fleet{
@@ -215,11 +225,6 @@ func newSignedFleet(t *testing.T, key *frame.V2Key) (*Fleet, *simnet.Network) {
 	if err := f.Initialize(); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Start(); err != nil {
-		t.Fatal(err)
-	}
-	f.StartStreaming()
-	t.Cleanup(f.Close)
 	return f, n
 }
 
@@ -527,6 +532,32 @@ func TestSignedPartner(t *testing.T) {
 		defer partner.mutex.Unlock()
 		if partner.parseErrors > 0 {
 			t.Errorf("%d of our frames were not signed with the key", partner.parseErrors)
+		}
+	})
+}
+
+// A link whose port is another program's does not keep the leader from starting: the reason is named, and it is opened once it can be.
+func TestLinkThatOpensLater(t *testing.T) {
+	simnet.Test(t, func(t *testing.T) {
+		f, n := unstartedFleet(t, nil)
+		taken, err := n.Program("leader").Socket(linkAddress)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(f.Close)
+		p := newPeer(t, n, 7, 1)
+		p.node.WriteMessageAll(heartbeatMessage(ModeHold, false))
+		time.Sleep(3 * time.Second)
+		if v := f.Views()[0]; v.Received || !strings.Contains(v.Ready().Error(), "a MAVLink router may have it") {
+			t.Fatalf("received %v, %v", v.Received, v.Ready())
+		}
+		taken.Close()
+		p.until("it is received", func() bool { return f.Views()[0].Received }, heartbeatMessage(ModeHold, false))
+		if v := f.Views()[0]; v.LinkTrouble != "" {
+			t.Errorf("it is open: %s", v.LinkTrouble)
 		}
 	})
 }

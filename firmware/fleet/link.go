@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/bluenviron/gomavlib/v3"
 	"github.com/bluenviron/gomavlib/v3/pkg/dialect"
@@ -62,6 +64,7 @@ type endpointLink struct {
 	signatureLinkID byte                        // of the link, in signatures
 	refused         string                      // why a frame was last refused for its signature, at refusedS
 	refusedS        float64
+	unopened        string // why it cannot be opened; empty: it is open, or was not tried
 }
 
 // node is the part of gomavlib.Node that is used.
@@ -134,14 +137,36 @@ func SilenceHint(endpoint string) string {
 	return fmt.Sprintf("its autopilot or radio has to answer at UDP %s", rest)
 }
 
-func (l *endpointLink) open() error {
+// reopenAfter is how long after a failure a link is tried again.
+const reopenAfter = time.Second
+
+// parse is the link's endpoint; what keeps one that calls from calling is noted.
+func (l *endpointLink) parse() (gomavlib.EndpointConf, error) {
 	parse := l.fleet.Endpoint
 	if parse == nil {
 		parse = ParseEndpoint
 	}
 	conf, err := parse(l.endpoint)
+	if c, calls := conf.(gomavlib.EndpointCustomClient); calls {
+		connect := c.Connect
+		c.Connect = func(ctx context.Context) (net.Conn, error) {
+			conn, err := connect(ctx)
+			if !errors.Is(ctx.Err(), context.Canceled) { // the link is closed
+				l.note(err)
+			}
+			return conn, err
+		}
+		return c, err
+	}
+	return conf, err
+}
+
+// open opens the link, and reports whether it is open.
+func (l *endpointLink) open() bool {
+	conf, err := l.parse()
 	if err != nil {
-		return err
+		l.note(err)
+		return false
 	}
 	n := &gomavlib.Node{
 		Endpoints:  []gomavlib.EndpointConf{conf},
@@ -151,16 +176,58 @@ func (l *endpointLink) open() error {
 		OutVersion: gomavlib.V2, OutSystemID: byte(l.fleet.SystemID), OutComponentID: companionComponent,
 		HeartbeatDisable: true, // sendHeartbeats sends them, through the gate
 	}
-	err = n.Initialize()
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("open %s: %w; a leader, a ground station or a MAVLink router may have it, `ss -ulpn` shows which program: end "+
-			"that, or use another port", l.endpoint, err)
-	case err != nil:
-		return fmt.Errorf("open %s: %w", l.endpoint, err)
+	if err := n.Initialize(); err != nil {
+		l.note(err)
+		return false
 	}
 	l.node = n
-	return nil
+	return true
+}
+
+// openingCures say what to do where a link cannot be opened.
+var openingCures = map[syscall.Errno]string{
+	syscall.EADDRINUSE: "; a leader, a ground station or a MAVLink router may have it, `ss -ulpn` shows which program: end that, or use " +
+		"another port",
+	syscall.EADDRNOTAVAIL: "; this machine does not have that address now: `ip address` shows those it has, and 0.0.0.0 is all of them",
+}
+
+// note notes why the link cannot be opened, or, nil, that it is open.
+func (l *endpointLink) note(err error) {
+	why := ""
+	if err != nil {
+		var number syscall.Errno
+		errors.As(err, &number)
+		why = fmt.Sprintf("open %s: %v%s", l.endpoint, err, openingCures[number])
+	}
+	l.fleet.mutex.Lock()
+	defer l.fleet.mutex.Unlock()
+	switch {
+	case why == l.unopened:
+	case why == "":
+		l.fleet.Log.Info("link opened", "endpoint", l.endpoint)
+	default:
+		l.fleet.Log.Warn("a link cannot be opened, and is tried again", "reason", why)
+	}
+	l.unopened = why
+}
+
+// serve reads the link, which is opened as soon as that is possible, until the fleet is closed.
+func (l *endpointLink) serve() {
+	for l.node == nil {
+		select {
+		case <-l.fleet.stop:
+			return
+		case <-l.fleet.Clock.After(reopenAfter):
+		}
+		if l.open() {
+			l.note(nil)
+		}
+	}
+	l.fleet.done.Go(func() {
+		<-l.fleet.stop
+		l.node.Close()
+	})
+	l.read()
 }
 
 // encode makes a frame: numbered by channel, and signed where there is a key.
@@ -245,6 +312,10 @@ func (l *endpointLink) refuse(err error) {
 func (a *aircraft) linkTrouble(now float64) string {
 	switch l := a.link; {
 	case l == nil:
+	case l.unopened != "":
+		return l.unopened
+	case len(l.channels) == 0 && CheckDevice(l.endpoint) != nil:
+		return fmt.Sprintf("open %s: %v", l.endpoint, CheckDevice(l.endpoint))
 	case l.refused != "" && now-l.refusedS < forgottenAfterS && !(a.received && now-a.receivedS < staleAfterS):
 		return signatureCures[l.refused]
 	case a.signedS > 0 && now-a.signedS < forgottenAfterS && !(a.commandable(now) && a.params.Complete()): // else it obeys, all the same

@@ -258,7 +258,7 @@ func TestCheckFails(t *testing.T) {
 			{"every command accepted", "commands: {unsigned: \"yes\"}", "commands", preflight.ResultWarn, "anyone"},
 			{"autopilot away", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + r.FreeAddress() + "\"}]", "aircraft 1",
 				preflight.ResultFail, "has to send to UDP port"},
-			{"link's port in use", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + taken.LocalAddr().String() + "\"}]", "links",
+			{"link's port in use", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + taken.LocalAddr().String() + "\"}]", "aircraft 1",
 				preflight.ResultFail, "address already in use; a leader, a ground station or a MAVLink router may have it, `ss -ulpn`"},
 			{"nobody received", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + r.FreeAddress() + "\"}, {system_id: 8, endpoint: " +
 				"\"udp-listen:" + r.FreeAddress() + "\"}]", "separation", preflight.ResultOK,
