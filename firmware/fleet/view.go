@@ -189,7 +189,8 @@ func (a *aircraft) view(now float64) View {
 		LateS: a.lateness.at(now),
 
 		Charge: a.charge, LastCharge: a.pack.Charge, ChargeDrawnJ: a.chargeDrawnJ(now), FittedJ: a.pack.fittedJ(a.meter.CapacityJ),
-		BatteryIDs: a.batteryIDs, UnmeteredBatteries: a.unmeteredBatteries(now), TotalJ: a.meter.DrawnJ(now), ModelJ: a.meter.ModelJ(now), UncertaintyJ: a.meter.UncertaintyJ(now),
+		BatteryIDs: a.batteryIDs, UnmeteredBatteries: a.unmeteredBatteries(now),
+		TotalJ: a.meter.DrawnJ(now), ModelJ: a.meter.ModelJ(now), UncertaintyJ: a.meter.UncertaintyJ(now),
 		Mark: a.meter.LastReading(), Source: a.meter.Source(now),
 	}
 }
