@@ -170,6 +170,9 @@ func TestCheckOverTLS(t *testing.T) {
 			if !strings.Contains(certificate, c.result+" ") || !strings.Contains(certificate, c.says) {
 				t.Error(certificate)
 			}
+			if revoked := "the list of revoked ones, "; name == "ends soon" && !strings.Contains(certificate, revoked) {
+				t.Error(certificate)
+			}
 			if connects := strings.Contains(broker, `connected over TLS with the certificate of "leader"`); connects == (c.issued < 0) {
 				t.Error(broker)
 			}
