@@ -18,6 +18,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/frame"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
+	"prefdt/telemetry"
 	"prefdt/telemetry/datagram"
 )
 
@@ -191,13 +192,21 @@ var openingCures = map[syscall.Errno]string{
 	syscall.EADDRNOTAVAIL: "; this machine does not have that address now: `ip address` shows those it has, and 0.0.0.0 is all of them",
 }
 
+func openingCure(err error) string {
+	var number syscall.Errno
+	var unknown *net.DNSError
+	if errors.As(err, &unknown) && telemetry.LocalName(unknown.Name) {
+		return "; " + telemetry.LocalNameHint
+	}
+	errors.As(err, &number)
+	return openingCures[number]
+}
+
 // note notes why the link cannot be opened, or, nil, that it is open.
 func (l *endpointLink) note(err error) {
 	why := ""
 	if err != nil {
-		var number syscall.Errno
-		errors.As(err, &number)
-		why = fmt.Sprintf("open %s: %v%s", l.endpoint, err, openingCures[number])
+		why = fmt.Sprintf("open %s: %v%s", l.endpoint, err, openingCure(err))
 	}
 	l.fleet.mutex.Lock()
 	defer l.fleet.mutex.Unlock()

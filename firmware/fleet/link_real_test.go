@@ -37,7 +37,7 @@ func TestOneAddressMissing(t *testing.T) {
 		Clock:  clock.New(), Log: slog.New(slog.DiscardHandler),
 		VehicleLinks: []VehicleLink{{SystemID: 1, Endpoint: "udp-listen:" + free.LocalAddr().String()},
 			{SystemID: 2, Endpoint: "udp-listen:192.0.2.1:14541"}, {SystemID: 3, Endpoint: "udp-listen:" + taken.LocalAddr().String()},
-			{SystemID: 4, Endpoint: "udp:" + called.LocalAddr().String()}},
+			{SystemID: 4, Endpoint: "udp:" + called.LocalAddr().String()}, {SystemID: 5, Endpoint: "udp-listen:board.local:14542"}},
 	}
 	if err := f.Initialize(); err != nil {
 		t.Fatal(err)
@@ -74,6 +74,7 @@ func TestOneAddressMissing(t *testing.T) {
 	for number, want := range map[int]string{
 		2: "cannot assign requested address; this machine does not have that address now: `ip address`",
 		3: "address already in use; a leader, a ground station or a MAVLink router may have it",
+		5: "names that end in .local are found by avahi",
 	} {
 		if v := f.Views()[number-1]; !strings.Contains(v.LinkTrouble, want) || v.Ready().Error() != v.LinkTrouble {
 			t.Errorf("aircraft %d: %q, ready: %v", number, v.LinkTrouble, v.Ready())
