@@ -150,12 +150,25 @@ func (f *Fleet) Start() error {
 		a.link = l
 		l.aircraft = append(l.aircraft, a)
 	}
+	tried := make(chan struct{}, len(f.links))
 	for _, l := range f.links {
-		l.open()
-		f.done.Go(l.serve)
+		f.done.Go(func() { l.serve(tried) })
 	}
+	f.awaitLinks(tried)
 	f.done.Go(f.run)
 	return nil
+}
+
+// awaitLinks waits until each link was tried, but not for one whose name is looked up for long.
+func (f *Fleet) awaitLinks(tried <-chan struct{}) {
+	late := f.Clock.After(openWithin)
+	for range f.links {
+		select {
+		case <-tried:
+		case <-late:
+			return
+		}
+	}
 }
 
 // StartStreaming begins to send requests, commands and setpoints.

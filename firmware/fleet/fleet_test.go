@@ -3,6 +3,7 @@ package fleet
 import (
 	"log/slog"
 	"math"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -213,13 +214,13 @@ func newSignedFleet(t *testing.T, key *frame.V2Key) (*Fleet, *simnet.Network) {
 	return f, n
 }
 
-func unstartedFleet(t *testing.T, key *frame.V2Key) (*Fleet, *simnet.Network) {
+func unstartedFleet(t *testing.T, key *frame.V2Key, more ...VehicleLink) (*Fleet, *simnet.Network) {
 	n := simnet.New(1)
 	program := n.Program("leader")
 	f := &Fleet{
 		SystemID: 250, Origin: Origin{47, 8, 400}, Physics: physics.DefaultConstants(), Speed: 10,
 		Limits:       envelope.Limits{SpeedMaxMPS: 30, SeparationM: 10, AreaM: 1000, AltitudeM: 100, BandM: 20, FenceM: 15},
-		VehicleLinks: []VehicleLink{{SystemID: 7, Endpoint: "udp-listen:" + linkAddress}},
+		VehicleLinks: append([]VehicleLink{{SystemID: 7, Endpoint: "udp-listen:" + linkAddress}}, more...),
 		Clock:        program, Endpoint: program.Endpoint, Log: slog.New(slog.DiscardHandler), Key: key,
 	}
 	if err := f.Initialize(); err != nil {
@@ -559,6 +560,29 @@ func TestLinkThatOpensLater(t *testing.T) {
 		if v := f.Views()[0]; v.LinkTrouble != "" {
 			t.Errorf("it is open: %s", v.LinkTrouble)
 		}
+	})
+}
+
+// A link that takes an hour to open, for a name that nobody resolves, delays no other.
+func TestSlowLinkDelaysNoOther(t *testing.T) {
+	simnet.Test(t, func(t *testing.T) {
+		f, n := unstartedFleet(t, nil, VehicleLink{SystemID: 8, Endpoint: "slow"}, VehicleLink{SystemID: 9, Endpoint: "slower"})
+		endpoint := f.Endpoint
+		f.Endpoint = func(text string) (gomavlib.EndpointConf, error) {
+			if strings.HasPrefix(text, "slow") {
+				return gomavlib.EndpointCustomServer{Listen: func() (net.Listener, error) {
+					time.Sleep(time.Hour)
+					return nil, net.ErrClosed
+				}}, nil
+			}
+			return endpoint(text)
+		}
+		began := time.Now()
+		if err := f.Start(); err != nil || time.Since(began) > 2*time.Second {
+			t.Fatalf("%v, after %v", err, time.Since(began))
+		}
+		t.Cleanup(f.Close)
+		newPeer(t, n, 7, 1).until("it is received", func() bool { return f.Views()[0].Received }, heartbeatMessage(ModeHold, false))
 	})
 }
 

@@ -138,8 +138,10 @@ func SilenceHint(endpoint string) string {
 	return fmt.Sprintf("its autopilot or radio has to answer at UDP %s", rest)
 }
 
-// reopenAfter is how long after a failure a link is tried again.
-const reopenAfter = time.Second
+const (
+	openWithin  = time.Second // links that open in this are open once the fleet is started
+	reopenAfter = time.Second // after a failure a link is tried again
+)
 
 // parse is the link's endpoint; what keeps one that calls from calling is noted.
 func (l *endpointLink) parse() (gomavlib.EndpointConf, error) {
@@ -221,14 +223,16 @@ func (l *endpointLink) note(err error) {
 }
 
 // serve reads the link, which is opened as soon as that is possible, until the fleet is closed.
-func (l *endpointLink) serve() {
-	for l.node == nil {
+func (l *endpointLink) serve(tried chan<- struct{}) {
+	opened := l.open()
+	tried <- struct{}{}
+	for !opened {
 		select {
 		case <-l.fleet.stop:
 			return
 		case <-l.fleet.Clock.After(reopenAfter):
 		}
-		if l.open() {
+		if opened = l.open(); opened {
 			l.note(nil)
 		}
 	}
