@@ -197,7 +197,7 @@ func (l *Leader) initialize() (saved ledger.State, found bool, err error) {
 	}
 	l.configure()
 	if err := l.workers.Initialize(); err != nil {
-		return saved, false, err
+		l.Log.Error("a worker is sent no grants", "reason", err)
 	}
 	l.mqtt.Workers = l.workers.Configured()
 	if err := l.ledgerWriter.open(c, l.Disk, l.Log); err != nil {

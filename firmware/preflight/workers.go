@@ -20,7 +20,11 @@ func (p *preflight) workers(ctx context.Context) {
 		}
 	}
 	topics, err := telemetry.NewTopics(c.Fleet)
-	if p.fails("worker", err) || p.fails("worker", w.Initialize()) || !w.Configured() {
+	if p.fails("worker", err) {
+		return
+	}
+	p.fails("worker", w.Initialize()) // the others' keys are there, all the same
+	if !w.Configured() {
 		return
 	}
 	received := make(chan telemetry.Message, 64)
