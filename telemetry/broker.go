@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -75,7 +77,7 @@ func (b Broker) endpoint() (address string, config *tls.Config, err error) {
 }
 
 func (b Broker) tls(host string) (config *tls.Config, err error) {
-	config = &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
+	config = &tls.Config{ServerName: ServerName(host), MinVersion: tls.VersionTLS12}
 	if b.CA != "" {
 		if config.RootCAs, err = LoadAuthorities("broker ca", b.CA); err != nil {
 			return nil, err
@@ -106,23 +108,41 @@ func (b Broker) password() (string, error) {
 	return strings.TrimRight(line, "\r"), nil
 }
 
-// dial opens the connection. Go sets TCP_NODELAY on every TCP connection it opens;
+// dial opens the connection; clockBehind: see [Handshake]. Go sets TCP_NODELAY on every TCP connection it opens;
 // the slot's deadlines depend on it, and a test reads the option back.
-func (b Broker) dial(address string, config *tls.Config) (net.Conn, error) {
+func (b Broker) dial(address string, config *tls.Config) (conn net.Conn, clockBehind time.Time, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
-	dial := b.Dial
-	if dial == nil {
-		dial = (&net.Dialer{}).DialContext
+	open := func() (net.Conn, error) {
+		if b.Dial != nil {
+			return b.Dial(ctx, "tcp", address)
+		}
+		return (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	}
-	conn, err := dial(ctx, "tcp", address)
+	if config == nil {
+		conn, err = open()
+		return conn, clockBehind, err
+	}
+	return Handshake(ctx, open, config)
+}
+
+// Certificates are those that the broker shows over TLS, its own first, verified or not; nil without TLS.
+func (b Broker) Certificates() (shown []*x509.Certificate, err error) {
+	address, config, err := b.endpoint()
 	if err != nil || config == nil {
-		return conn, err
-	}
-	secured := tls.Client(conn, config)
-	if err := secured.HandshakeContext(ctx); err != nil {
-		conn.Close()
 		return nil, err
 	}
-	return secured, nil
+	config.InsecureSkipVerify = true // they are looked at, and nothing is said to the broker
+	config.Certificates = nil
+	config.VerifyConnection = func(s tls.ConnectionState) error {
+		shown = s.PeerCertificates
+		return errLooked
+	}
+	_, _, err = b.dial(address, config)
+	if errors.Is(err, errLooked) {
+		err = nil
+	}
+	return shown, err
 }
+
+var errLooked = errors.New("its certificates were looked at")

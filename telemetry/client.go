@@ -51,10 +51,13 @@ type Client struct {
 	address   string
 	retryWait time.Duration // before the next attempt; used by the goroutine that connects
 	outage    outage        // likewise
+	refusals  refusals      // likewise
 	options   *mqtt.ClientOptions
 	cancel    context.CancelFunc
 	done      sync.WaitGroup
 	session   atomic.Pointer[session] // nil while not connected
+
+	clockWarned atomic.Bool
 
 	inbox               *queue        // from the broker, to the callbacks
 	events              chan func()   // OnConnect and OnDisconnect
@@ -120,6 +123,44 @@ type session struct {
 	connectedAt time.Time
 	lost        chan struct{} // closed when the connection is lost
 	err         error         // why; set before lost is closed
+	largest     largest       // of what was published; of the goroutine that writes
+}
+
+// largest is the largest publication of a session.
+type largest struct {
+	bytes    int
+	retained bool // of that, or an earlier one
+	at       time.Time
+}
+
+func (x *largest) add(p *Publication) {
+	if len(p.Payload) > x.bytes {
+		x.bytes, x.at = len(p.Payload), time.Now()
+	}
+	x.retained = x.retained || p.Retained
+}
+
+// refusals finds a broker that ends each connection for what is published on it, which a client that connects again publishes again:
+// twice in a row the connection was lost within refusedWithin of its largest publication.
+type refusals struct{ inARow int }
+
+const refusedWithin = time.Second
+
+// add adds a session that was lost, and returns why, empty if it is not known.
+func (r *refusals) add(x largest) string {
+	if x.bytes == 0 || time.Since(x.at) > refusedWithin {
+		r.inARow = 0
+		return ""
+	}
+	if r.inARow++; r.inARow < 2 {
+		return ""
+	}
+	why := fmt.Sprintf("the broker ends each connection within a second of a message of %d bytes: it may not accept so many (mosquitto: "+
+		"max_packet_size, message_size_limit)", x.bytes)
+	if x.retained {
+		why += ", or no retained messages (retain_available)"
+	}
+	return why
 }
 
 type outgoing struct {
@@ -245,9 +286,13 @@ func (c *Client) prepare() error {
 	}
 	o.Servers = []*url.URL{{Scheme: "tcp", Host: address}} // named only; the next line connects
 	o.SetCustomOpenConnectionFn(func(*url.URL, mqtt.ClientOptions) (net.Conn, error) {
-		conn, err := c.Broker.dial(address, config)
+		conn, behind, err := c.Broker.dial(address, config)
 		if err != nil {
 			return nil, err
+		}
+		if !behind.IsZero() && c.clockWarned.CompareAndSwap(false, true) {
+			c.Log.Warn(fmt.Sprintf("this machine's clock is behind: it says %s, and the broker's certificate begins on %s, which is taken "+
+				"for the time; set the clock", formatDate(time.Now()), formatDate(behind)))
 		}
 		return newLimitedConn(newBatchConn(conn), cmp.Or(c.MaxPayload, MaxStatus), c.FloodWindow, &c.flooded), nil
 	})
@@ -275,6 +320,7 @@ func (c *Client) connect(ctx context.Context, first bool) (*session, error) {
 		if first && permanent(err) {
 			return nil, fmt.Errorf("broker %s: %w", c.Broker.URL, err)
 		}
+		err = explained(err, c.Will != nil && c.Will.Retained)
 		if ctx.Err() == nil && c.outage.warningDue(time.Now()) {
 			c.Log.Warn(fmt.Sprintf("broker %s unreachable: %v; retrying in %v", c.Broker.URL, err, c.retryWait))
 		}
@@ -374,8 +420,12 @@ func (c *Client) run(ctx context.Context, s *session) {
 		if lasted {
 			c.outage.warnedAt = time.Time{}
 		}
+		refused := c.refusals.add(s.largest)
+		if c.refusals.inARow == 2 {
+			c.outage.warnedAt = time.Time{} // it is another thing than what was warned of
+		}
 		if c.outage.warningDue(time.Now()) {
-			c.Log.Warn("broker lost", "broker", c.address, "reason", reason)
+			c.Log.Warn("broker lost", "broker", c.address, "reason", lostBecause(reason, refused))
 		}
 		if c.OnDisconnect != nil {
 			c.notify(ctx, func() { c.OnDisconnect(reason) })
@@ -392,6 +442,13 @@ func (c *Client) run(ctx context.Context, s *session) {
 		c.drain() // what was queued meanwhile
 		c.session.Store(s)
 	}
+}
+
+func lostBecause(reason error, refused string) error {
+	if refused == "" {
+		return reason
+	}
+	return fmt.Errorf("%v; %s", reason, refused)
 }
 
 // notify has the callbacks' goroutine call f, after what it runs now.
@@ -425,6 +482,7 @@ func (c *Client) send(s *session, o outgoing) {
 		o.result <- nil
 		return
 	}
+	s.largest.add(&o.Publication)
 	token := s.mqtt.Publish(o.Topic, o.QoS, o.Retained, o.Payload)
 	if o.result == nil {
 		select {

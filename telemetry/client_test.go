@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -280,6 +281,97 @@ func TestTLSAndPassword(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A machine whose clock is behind the broker's certificate, as one without a clock of its own where nothing sets it, connects, and says
+// that its clock is wrong. A certificate that has ended is refused, with its date.
+func TestClockBehindTheCertificates(t *testing.T) {
+	for _, behind := range []time.Duration{12 * time.Hour, 400 * 24 * time.Hour, -3 * time.Hour} {
+		t.Run(behind.String(), func(t *testing.T) {
+			inMemory(t, func(t *testing.T, p *place) {
+				certs := newTestCertificatesAt(t, time.Now().Add(behind))
+				address, _ := p.start(t, brokerSetup{certs: certs})
+				log, lines := logLines()
+				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+				defer cancel()
+				b := Broker{URL: "tls://" + address, Dial: p.dial, CA: certs.ca, Cert: certs.clientCert, Key: certs.clientKey}
+				c := &Client{Broker: b, Name: "c", Log: log}
+				err := c.Initialize(ctx)
+				defer c.Close()
+				said := nextEvent(t, "line", lines)
+				switch want := "the certificate of server ended on " + formatDate(time.Now().Add(behind+time.Hour)); {
+				case behind > 0 && (err != nil || !strings.Contains(said, "this machine's clock is behind")):
+					t.Errorf("%v, %s", err, said)
+				case behind < 0 && (err == nil || !strings.Contains(err.Error(), want)):
+					t.Errorf("%v, want %s", err, want)
+				}
+			})
+		})
+	}
+}
+
+// What usually keeps a client from its broker is said, with the cure.
+func TestHints(t *testing.T) {
+	for _, c := range []struct {
+		want string
+		err  error
+		will *Publication
+	}{
+		{want: "names that end in .local are found by avahi",
+			err: &net.DNSError{Err: "no such host", Name: "Board.local.", IsNotFound: true}},
+		{want: "EOF; the broker ends the connection at once: it may refuse the will", err: io.EOF,
+			will: &Publication{Topic: "x", Retained: true}},
+		{want: "no such host", err: &net.DNSError{Err: "no such host", Name: "board.example", IsNotFound: true}},
+	} {
+		t.Run(c.want, func(t *testing.T) {
+			b := Broker{URL: "tcp://board:1883", Dial: func(context.Context, string, string) (net.Conn, error) { return nil, c.err }}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			err := (&Client{Broker: b, Will: c.will, Log: slog.New(slog.DiscardHandler)}).Initialize(ctx)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+// A broker that ends the connection for a message, which a client that connects again publishes again, is told as that, once.
+func TestRefusedPublication(t *testing.T) {
+	for name, c := range map[string]struct {
+		setup    brokerSetup
+		retained bool
+		want     string
+	}{
+		"too long": {brokerSetup{maxPayload: 600}, false, "within a second of a message of 700 bytes: it may not accept so many"},
+		"retained": {brokerSetup{noRetained: true}, true, "or no retained messages"},
+		"fine":     {brokerSetup{}, true, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inMemory(t, func(t *testing.T, p *place) {
+				address, _ := p.start(t, c.setup)
+				log, lines := logLines()
+				client := &Client{Broker: p.broker(address), Name: "c", Log: log}
+				client.OnConnect = func() {
+					client.Publish(Publication{Topic: "x", Payload: []byte("true"), QoS: 1})
+					client.Publish(Publication{Topic: "y", Payload: make([]byte, 700), Retained: c.retained})
+				}
+				if err := client.Initialize(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(20 * time.Second)
+				client.Close()
+				said := 0
+				for range len(lines) {
+					if line := <-lines; c.want != "" && strings.Contains(line, c.want) {
+						said++
+					}
+				}
+				if want := min(len(c.want), 1); said != want {
+					t.Errorf("said %d times, want %d", said, want)
+				}
+			})
+		})
+	}
 }
 
 func TestSubscriptionRefused(t *testing.T) {

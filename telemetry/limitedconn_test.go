@@ -158,7 +158,7 @@ func TestDialHasNoDelay(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	conn, err := Broker{}.dial(listener.Addr().String(), nil)
+	conn, _, err := Broker{}.dial(listener.Addr().String(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

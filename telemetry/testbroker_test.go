@@ -39,6 +39,8 @@ type brokerSetup struct {
 	password     string            // of user "crew"; empty: anonymous
 	certs        *testCertificates // nil: no TLS; else mutual TLS
 	deniedFilter string            // a filter that no client may read
+	maxPayload   int               // a client that publishes a longer one is disconnected; 0: none is
+	noRetained   bool              // so is one that publishes a retained message
 }
 
 type dialer func(ctx context.Context, network, address string) (net.Conn, error)
@@ -115,7 +117,16 @@ type accessHook struct {
 }
 
 func (g *accessHook) Provides(hook byte) bool {
-	return hook == mochi.OnConnectAuthenticate || hook == mochi.OnACLCheck
+	return hook == mochi.OnConnectAuthenticate || hook == mochi.OnACLCheck || hook == mochi.OnPacketRead
+}
+
+func (g *accessHook) OnPacketRead(c *mochi.Client, p packets.Packet) (packets.Packet, error) {
+	if p.FixedHeader.Type == packets.Publish && (g.setup.maxPayload > 0 && len(p.Payload) > g.setup.maxPayload ||
+		g.setup.noRetained && p.FixedHeader.Retain) {
+		c.Stop(packets.ErrPacketTooLarge)
+		return p, packets.ErrRejectPacket
+	}
+	return p, nil
 }
 
 func (g *accessHook) OnConnectAuthenticate(_ *mochi.Client, p packets.Packet) bool {
@@ -165,9 +176,11 @@ type testCertificates struct {
 	server                                           *tls.Config
 }
 
-func newTestCertificates(t testing.TB) *testCertificates {
+func newTestCertificates(t testing.TB) *testCertificates { return newTestCertificatesAt(t, time.Now()) }
+
+// newTestCertificatesAt are valid for the hour before a time and the hour after it; that is the broker's clock.
+func newTestCertificatesAt(t testing.TB, now time.Time) *testCertificates {
 	dir := t.TempDir()
-	now := time.Now()
 	write := func(name, kind string, der []byte) string {
 		path := filepath.Join(dir, name)
 		if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o644); err != nil {
@@ -184,7 +197,7 @@ func newTestCertificates(t testing.TB) *testCertificates {
 		serial++
 		template := &x509.Certificate{SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: name},
 			NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
-			IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, KeyUsage: x509.KeyUsageDigitalSignature,
+			IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}, KeyUsage: x509.KeyUsageDigitalSignature,
 			ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
 		if parent == nil {
 			parent, signer = template, key
@@ -219,7 +232,8 @@ func newTestCertificates(t testing.TB) *testCertificates {
 	}
 	pool := x509.NewCertPool()
 	pool.AddCert(ca)
-	c.server = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert}
+	c.server = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert,
+		Time: func() time.Time { return now }}
 	return c
 }
 

@@ -305,3 +305,19 @@ func (c *Config) AcceptsUnsigned() bool {
 	u, err := url.Parse(c.Broker.URL)
 	return err == nil && (u.Hostname() == "localhost" || net.ParseIP(u.Hostname()).IsLoopback())
 }
+
+// NoCommands is why no command at all is accepted, and the cure; empty: some are.
+func (c *Config) NoCommands() string {
+	if len(c.Commands.Keys) > 0 || c.AcceptsUnsigned() {
+		return ""
+	}
+	why := fmt.Sprintf("commands.unsigned is %s", c.Commands.Unsigned)
+	switch {
+	case c.MAVLink.RealAircraft:
+		why = "mavlink.real, which is true, forbids unsigned ones"
+	case c.Commands.Unsigned == "loopback":
+		why += fmt.Sprintf(", and the broker, %s, is not on this machine", c.Broker.URL)
+	}
+	return "no command is accepted: commands.keys is empty, and " + why + "; put into commands.keys the line that `ground keygen -out " +
+		"crew-1.key` prints"
+}

@@ -64,6 +64,19 @@ func TestUnsigned(t *testing.T) {
 		if got := x.AcceptsUnsigned(); got != c.want {
 			t.Errorf("%s: %v", c.name, got)
 		}
+		says := ""
+		switch {
+		case c.want || c.keys != nil:
+		case c.real:
+			says = "mavlink.real, which is true, forbids unsigned ones"
+		case c.unsigned == "no":
+			says = "commands.unsigned is no"
+		default:
+			says = "commands.unsigned is loopback, and the broker, tcp://192.0.2.7:1883, is not on this machine"
+		}
+		if got := x.NoCommands(); (got == "") != (says == "") || !strings.Contains(got, says) {
+			t.Errorf("%s: %q, want %q", c.name, got, says)
+		}
 	}
 }
 

@@ -60,6 +60,7 @@ type aircraft struct {
 	climbMPS          float64
 	unconfirmed       unconfirmed        // positions received since, which are not believed
 	tracks            [2]track           // of all positions
+	stood             stood              // those of it that stands
 	twinS             float64            // when they last showed two autopilots; 0: never
 	bootMS            float64            // autopilot's time since boot, at positionS
 	bootMSAtTick      float64            // the same at the last tick
@@ -71,13 +72,18 @@ type aircraft struct {
 	leftAt            []physics.Position // where that may have left it, at the speed leftMPS
 	leftMPS           float64
 	sequence          sequenceFilter
+	signedS           float64 // when a frame of it was last signed, where there is no key; 0: never
 	batteryStatusS    float64 // BATTERY_STATUS, rather than SYS_STATUS
 	ownBatteryS       float64 // BATTERY_STATUS with id 0
 	charge            float64 // remaining, 0 to 1, NaN unknown
 	chargeFromJ       float64 // the meter's total when it came to be that; NaN: never
 	batteryReading    energy.Reading
-	batteryIDs        []uint8      // ids of BATTERY_STATUS, sorted; never changed in place
-	batteryReceivedS  [256]float64 // when each was last received
+	batteryIDs        []uint8 // ids of BATTERY_STATUS, sorted; never changed in place
+	batteries         map[uint8]*batteryTrace
+	batteriesSinceS   float64 // when the ids last grew
+	meteredBattery    uint8
+	sumS              float64 // when id 0 was last seen to be the sum of the others; 0: never
+	warnedOfBatteries bool    // of those that are not metered
 	preArm            PreArm
 	preArmS           float64
 	textChunks        textAssembler
@@ -113,21 +119,7 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 			a.landed, a.landedS = new(false), now
 		}
 	case *common.MessageBatteryStatus:
-		cells := append(m.Voltages[:], slices.DeleteFunc(m.VoltagesExt[:], func(mv uint16) bool { return mv == 0 })...)
-		r := energy.FromBatteryStatus(cells, m.CurrentBattery, m.EnergyConsumed, m.BatteryRemaining)
-		if noBattery(&r) {
-			return // some send one for a power port with nothing in it
-		}
-		// Beside the vehicle's own battery, a relayed one would count the same current twice.
-		a.addBatteryID(f, now, m.Id)
-		switch {
-		case m.Id == 0:
-			a.ownBatteryS = now
-		case int(m.Id) != a.params.kind().traits().relayedBatteryID || a.ownBatteryS > 0 && now-a.ownBatteryS < batteryAbsentS:
-			return
-		}
-		a.batteryStatusS = now
-		a.updateBattery(f, now, r, m.CurrentConsumed)
+		a.handleBattery(f, now, m)
 	case *common.MessageSysStatus:
 		a.preArm, a.preArmS = preArmOf(m), now
 		// Only of an autopilot that sends no BATTERY_STATUS: two unsynchronised
@@ -217,8 +209,8 @@ func (a *aircraft) forgetOld(now float64) {
 	if now-a.preArmS > forgottenAfterS {
 		a.preArm = PreArmUnknown
 	}
-	if gone := func(id uint8) bool { return now-a.batteryReceivedS[id] > batteryAbsentS }; slices.ContainsFunc(a.batteryIDs, gone) {
-		a.batteryIDs = slices.DeleteFunc(slices.Clone(a.batteryIDs), gone) // views have the old slice
+	if gone := func(id uint8) bool { return now-a.batteries[id].receivedS > batteryAbsentS }; slices.ContainsFunc(a.batteryIDs, gone) {
+		a.batteryIDs, a.batteriesSinceS = slices.DeleteFunc(slices.Clone(a.batteryIDs), gone), now // views have the old slice
 	}
 }
 

@@ -131,7 +131,8 @@ func (f *Fleet) highestM() height.AboveOrigin {
 	return f.Limits.AltitudeM + height.AboveOrigin(f.Limits.BandM)
 }
 
-// Start opens the links and listens. Call Restore before it, if at all.
+// Start opens the links and listens. A link that cannot be opened is tried again: it keeps no aircraft of another one on the ground.
+// Call Restore before it, if at all.
 func (f *Fleet) Start() error {
 	byEndpoint := map[string]*endpointLink{}
 	for _, a := range f.aircraft {
@@ -139,10 +140,8 @@ func (f *Fleet) Start() error {
 		if l == nil {
 			l = &endpointLink{fleet: f, endpoint: a.conf.Endpoint, channels: map[*gomavlib.Channel]*byte{},
 				signatureLinkID: byte(rand.Uint32())}
-			if err := l.open(); err != nil {
-				for _, open := range f.links {
-					open.node.Close()
-				}
+			if _, err := l.parse(); err != nil {
+				f.links = nil
 				return fmt.Errorf("aircraft %d: %w", a.number, err)
 			}
 			byEndpoint[a.conf.Endpoint] = l
@@ -151,11 +150,25 @@ func (f *Fleet) Start() error {
 		a.link = l
 		l.aircraft = append(l.aircraft, a)
 	}
+	tried := make(chan struct{}, len(f.links))
 	for _, l := range f.links {
-		f.done.Go(l.read)
+		f.done.Go(func() { l.serve(tried) })
 	}
+	f.awaitLinks(tried)
 	f.done.Go(f.run)
 	return nil
+}
+
+// awaitLinks waits until each link was tried, but not for one whose name is looked up for long.
+func (f *Fleet) awaitLinks(tried <-chan struct{}) {
+	late := f.Clock.After(openWithin)
+	for range f.links {
+		select {
+		case <-tried:
+		case <-late:
+			return
+		}
+	}
 }
 
 // StartStreaming begins to send requests, commands and setpoints.
@@ -171,9 +184,6 @@ func (f *Fleet) mayBeat() bool { return f.commanding.Load() || f.MayBeat == nil 
 // own failsafe follows for any aircraft that still flies by setpoints.
 func (f *Fleet) Close() {
 	close(f.stop)
-	for _, l := range f.links {
-		l.node.Close()
-	}
 	f.done.Wait()
 }
 

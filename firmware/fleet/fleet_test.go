@@ -3,6 +3,7 @@ package fleet
 import (
 	"log/slog"
 	"math"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -204,22 +205,27 @@ func newFleet(t *testing.T) (*Fleet, *simnet.Network) { return newSignedFleet(t,
 
 // newSignedFleet is a fleet of one aircraft on a network in memory, in a [simnet.Test].
 func newSignedFleet(t *testing.T, key *frame.V2Key) (*Fleet, *simnet.Network) {
-	n := simnet.New(1)
-	program := n.Program("leader")
-	f := &Fleet{
-		SystemID: 250, Origin: Origin{47, 8, 400}, Physics: physics.DefaultConstants(), Speed: 10,
-		Limits:       envelope.Limits{SpeedMaxMPS: 30, SeparationM: 10, AreaM: 1000, AltitudeM: 100, BandM: 20, FenceM: 15},
-		VehicleLinks: []VehicleLink{{SystemID: 7, Endpoint: "udp-listen:" + linkAddress}},
-		Clock:        program, Endpoint: program.Endpoint, Log: slog.New(slog.DiscardHandler), Key: key,
-	}
-	if err := f.Initialize(); err != nil {
-		t.Fatal(err)
-	}
+	f, n := unstartedFleet(t, key)
 	if err := f.Start(); err != nil {
 		t.Fatal(err)
 	}
 	f.StartStreaming()
 	t.Cleanup(f.Close)
+	return f, n
+}
+
+func unstartedFleet(t *testing.T, key *frame.V2Key, more ...VehicleLink) (*Fleet, *simnet.Network) {
+	n := simnet.New(1)
+	program := n.Program("leader")
+	f := &Fleet{
+		SystemID: 250, Origin: Origin{47, 8, 400}, Physics: physics.DefaultConstants(), Speed: 10,
+		Limits:       envelope.Limits{SpeedMaxMPS: 30, SeparationM: 10, AreaM: 1000, AltitudeM: 100, BandM: 20, FenceM: 15},
+		VehicleLinks: append([]VehicleLink{{SystemID: 7, Endpoint: "udp-listen:" + linkAddress}}, more...),
+		Clock:        program, Endpoint: program.Endpoint, Log: slog.New(slog.DiscardHandler), Key: key,
+	}
+	if err := f.Initialize(); err != nil {
+		t.Fatal(err)
+	}
 	return f, n
 }
 
@@ -512,7 +518,7 @@ func TestSignedPartner(t *testing.T) {
 		key := func(b byte) *frame.V2Key { return frame.NewV2Key([]byte(strings.Repeat(string(rune(b)), 32))) }
 		f, n := newSignedFleet(t, key('k'))
 		view := func() View { return f.Views()[0] }
-		refused := func() uint64 { return f.RejectedFrames()["malformed frame"] }
+		refused := func() uint64 { return f.RejectedFrames()["wrong signature"] + f.RejectedFrames()["not signed"] }
 		for name, p := range map[string]*peer{"unsigned": newPeer(t, n, 7, 1), "another key": newSignedPeer(t, n, 7, 1, key('x'))} {
 			before := refused()
 			p.until("frames are refused: "+name, func() bool { return refused() > before+5 }, heartbeatMessage(ModeOffboard, true))
@@ -529,6 +535,87 @@ func TestSignedPartner(t *testing.T) {
 			t.Errorf("%d of our frames were not signed with the key", partner.parseErrors)
 		}
 	})
+}
+
+// A link whose port is another program's does not keep the leader from starting: the reason is named, and it is opened once it can be.
+func TestLinkThatOpensLater(t *testing.T) {
+	simnet.Test(t, func(t *testing.T) {
+		f, n := unstartedFleet(t, nil)
+		taken, err := n.Program("leader").Socket(linkAddress)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(f.Close)
+		p := newPeer(t, n, 7, 1)
+		p.node.WriteMessageAll(heartbeatMessage(ModeHold, false))
+		time.Sleep(3 * time.Second)
+		if v := f.Views()[0]; v.Received || !strings.Contains(v.Ready().Error(), "a MAVLink router may have it") {
+			t.Fatalf("received %v, %v", v.Received, v.Ready())
+		}
+		taken.Close()
+		p.until("it is received", func() bool { return f.Views()[0].Received }, heartbeatMessage(ModeHold, false))
+		if v := f.Views()[0]; v.LinkTrouble != "" {
+			t.Errorf("it is open: %s", v.LinkTrouble)
+		}
+	})
+}
+
+// A link that takes an hour to open, for a name that nobody resolves, delays no other.
+func TestSlowLinkDelaysNoOther(t *testing.T) {
+	simnet.Test(t, func(t *testing.T) {
+		f, n := unstartedFleet(t, nil, VehicleLink{SystemID: 8, Endpoint: "slow"}, VehicleLink{SystemID: 9, Endpoint: "slower"})
+		endpoint := f.Endpoint
+		f.Endpoint = func(text string) (gomavlib.EndpointConf, error) {
+			if strings.HasPrefix(text, "slow") {
+				return gomavlib.EndpointCustomServer{Listen: func() (net.Listener, error) {
+					time.Sleep(time.Hour)
+					return nil, net.ErrClosed
+				}}, nil
+			}
+			return endpoint(text)
+		}
+		began := time.Now()
+		if err := f.Start(); err != nil || time.Since(began) > 2*time.Second {
+			t.Fatalf("%v, after %v", err, time.Since(began))
+		}
+		t.Cleanup(f.Close)
+		newPeer(t, n, 7, 1).until("it is received", func() bool { return f.Views()[0].Received }, heartbeatMessage(ModeHold, false))
+	})
+}
+
+// Where the keys of leader and autopilot differ, or one of the two has none, the counter and the refusal of a start say so: a crew that
+// is sent to its cables finds nothing there.
+func TestKeysThatDiffer(t *testing.T) {
+	one, other := frame.NewV2Key([]byte(strings.Repeat("1", 32))), frame.NewV2Key([]byte(strings.Repeat("2", 32)))
+	for _, c := range []struct {
+		leader, autopilot *frame.V2Key
+		counted, says     string
+	}{
+		{one, other, "wrong signature", "wrong signature: its link"},
+		{one, nil, "not signed", "not signed: its link"},
+		{nil, other, "", "signed, and this leader has no key; set mavlink.key_file"},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			simnet.Test(t, func(t *testing.T) {
+				f, n := newSignedFleet(t, c.leader)
+				p := newSignedPeer(t, n, 7, 1, c.autopilot)
+				p.until(c.says, func() bool {
+					v := f.Views()[0]
+					return strings.HasPrefix(v.Ready().Error(), c.says)
+				}, heartbeatMessage(ModeHold, false))
+				if counts := f.RejectedFrames(); c.counted != "" && counts[c.counted] == 0 || counts["malformed frame"] > 0 {
+					t.Errorf("%v", counts)
+				}
+				time.Sleep(time.Second) // ten mission seconds
+				if v := f.Views()[0]; v.LinkTrouble != "" {
+					t.Errorf("long after the last frame: %s", v.LinkTrouble)
+				}
+			})
+		})
+	}
 }
 
 // A ground station on the links receives events and values.

@@ -1,6 +1,8 @@
 package fleet
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/bluenviron/gomavlib/v3"
 	"github.com/bluenviron/gomavlib/v3/pkg/dialect"
@@ -15,6 +18,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/frame"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
+	"prefdt/telemetry"
 	"prefdt/telemetry/datagram"
 )
 
@@ -59,6 +63,9 @@ type endpointLink struct {
 	node            node
 	channels        map[*gomavlib.Channel]*byte // open ones, with the sequence number of the next frame
 	signatureLinkID byte                        // of the link, in signatures
+	refused         string                      // why a frame was last refused for its signature, at refusedS
+	refusedS        float64
+	unopened        string // why it cannot be opened; empty: it is open, or was not tried
 }
 
 // node is the part of gomavlib.Node that is used.
@@ -131,14 +138,38 @@ func SilenceHint(endpoint string) string {
 	return fmt.Sprintf("its autopilot or radio has to answer at UDP %s", rest)
 }
 
-func (l *endpointLink) open() error {
+const (
+	openWithin  = time.Second // links that open in this are open once the fleet is started
+	reopenAfter = time.Second // after a failure a link is tried again
+)
+
+// parse is the link's endpoint; what keeps one that calls from calling is noted.
+func (l *endpointLink) parse() (gomavlib.EndpointConf, error) {
 	parse := l.fleet.Endpoint
 	if parse == nil {
 		parse = ParseEndpoint
 	}
 	conf, err := parse(l.endpoint)
+	if c, calls := conf.(gomavlib.EndpointCustomClient); calls {
+		connect := c.Connect
+		c.Connect = func(ctx context.Context) (net.Conn, error) {
+			conn, err := connect(ctx)
+			if !errors.Is(ctx.Err(), context.Canceled) { // the link is closed
+				l.note(err)
+			}
+			return conn, err
+		}
+		return c, err
+	}
+	return conf, err
+}
+
+// open opens the link, and reports whether it is open.
+func (l *endpointLink) open() bool {
+	conf, err := l.parse()
 	if err != nil {
-		return err
+		l.note(err)
+		return false
 	}
 	n := &gomavlib.Node{
 		Endpoints:  []gomavlib.EndpointConf{conf},
@@ -148,16 +179,68 @@ func (l *endpointLink) open() error {
 		OutVersion: gomavlib.V2, OutSystemID: byte(l.fleet.SystemID), OutComponentID: companionComponent,
 		HeartbeatDisable: true, // sendHeartbeats sends them, through the gate
 	}
-	err = n.Initialize()
-	switch {
-	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("open %s: %w; a leader, a ground station or a MAVLink router may have it, `ss -ulpn` shows which program: end "+
-			"that, or use another port", l.endpoint, err)
-	case err != nil:
-		return fmt.Errorf("open %s: %w", l.endpoint, err)
+	if err := n.Initialize(); err != nil {
+		l.note(err)
+		return false
 	}
 	l.node = n
-	return nil
+	return true
+}
+
+// openingCures say what to do where a link cannot be opened.
+var openingCures = map[syscall.Errno]string{
+	syscall.EADDRINUSE: "; a leader, a ground station or a MAVLink router may have it, `ss -ulpn` shows which program: end that, or use " +
+		"another port",
+	syscall.EADDRNOTAVAIL: "; this machine does not have that address now: `ip address` shows those it has, and 0.0.0.0 is all of them",
+}
+
+func openingCure(err error) string {
+	var number syscall.Errno
+	var unknown *net.DNSError
+	if errors.As(err, &unknown) && telemetry.LocalName(unknown.Name) {
+		return "; " + telemetry.LocalNameHint
+	}
+	errors.As(err, &number)
+	return openingCures[number]
+}
+
+// note notes why the link cannot be opened, or, nil, that it is open.
+func (l *endpointLink) note(err error) {
+	why := ""
+	if err != nil {
+		why = fmt.Sprintf("open %s: %v%s", l.endpoint, err, openingCure(err))
+	}
+	l.fleet.mutex.Lock()
+	defer l.fleet.mutex.Unlock()
+	switch {
+	case why == l.unopened:
+	case why == "":
+		l.fleet.Log.Info("link opened", "endpoint", l.endpoint)
+	default:
+		l.fleet.Log.Warn("a link cannot be opened, and is tried again", "reason", why)
+	}
+	l.unopened = why
+}
+
+// serve reads the link, which is opened as soon as that is possible, until the fleet is closed.
+func (l *endpointLink) serve(tried chan<- struct{}) {
+	opened := l.open()
+	tried <- struct{}{}
+	for !opened {
+		select {
+		case <-l.fleet.stop:
+			return
+		case <-l.fleet.Clock.After(reopenAfter):
+		}
+		if opened = l.open(); opened {
+			l.note(nil)
+		}
+	}
+	l.fleet.done.Go(func() {
+		<-l.fleet.stop
+		l.node.Close()
+	})
+	l.read()
 }
 
 // encode makes a frame: numbered by channel, and signed where there is a key.
@@ -196,7 +279,7 @@ func (l *endpointLink) read() {
 		case *gomavlib.EventFrame:
 			l.route(e)
 		case *gomavlib.EventParseError:
-			l.fleet.rejectFrame("malformed frame")
+			l.refuse(e.Error)
 		case *gomavlib.EventChannelClose:
 			delete(l.channels, e.Channel)
 			for _, a := range l.aircraft {
@@ -207,6 +290,51 @@ func (l *endpointLink) read() {
 		}
 		l.fleet.mutex.Unlock()
 	}
+}
+
+// signatureRefusals are gomavlib's words (3.3.5) for frames that it refuses for their signature, and the counter's.
+var signatureRefusals = map[string]string{
+	"wrong signature":                         "wrong signature",
+	"signature not present":                   "not signed",
+	"signature required but packet is not v2": "not signed",
+	"signature timestamp is too old":          "signature too old",
+}
+
+// signatureCures say what to do where an aircraft is not received, or does not answer, because of signatures.
+var signatureCures = map[string]string{
+	"wrong signature": "wrong signature: its link has frames that are signed with another key than that of mavlink.key_file; " +
+		"give its autopilot that key",
+	"not signed":        "not signed: its link has frames without a signature, and mavlink.key_file is set; give its autopilot that key",
+	"signature too old": "signature too old: its link has frames that were signed before others; see that nothing repeats them",
+	signedWithoutKey:    signedWithoutKey + "; set mavlink.key_file, or have its autopilot not sign",
+}
+
+const signedWithoutKey = "signed, and this leader has no key"
+
+// refuse counts a frame that its reader refused.
+func (l *endpointLink) refuse(err error) {
+	why := signatureRefusals[err.Error()]
+	if why != "" {
+		l.refused, l.refusedS = why, l.fleet.nowS()
+	}
+	l.fleet.rejectFrame(cmp.Or(why, "malformed frame"))
+}
+
+// linkTrouble is what is known of why an aircraft is not received, or does not answer, with the cure; empty: nothing is.
+// A frame that was refused does not say whose it is: on a link that several share it explains the silence of each.
+func (a *aircraft) linkTrouble(now float64) string {
+	switch l := a.link; {
+	case l == nil:
+	case l.unopened != "":
+		return l.unopened
+	case len(l.channels) == 0 && CheckDevice(l.endpoint) != nil:
+		return fmt.Sprintf("open %s: %v", l.endpoint, CheckDevice(l.endpoint))
+	case l.refused != "" && now-l.refusedS < forgottenAfterS && !(a.received && now-a.receivedS < staleAfterS):
+		return signatureCures[l.refused]
+	case a.signedS > 0 && now-a.signedS < forgottenAfterS && !(a.commandable(now) && a.params.Complete()): // else it obeys, all the same
+		return signatureCures[signedWithoutKey]
+	}
+	return ""
 }
 
 // route accepts a frame by channel, system and component.
@@ -252,8 +380,13 @@ func (l *endpointLink) route(e *gomavlib.EventFrame) {
 			f.rejectFrame("out of order")
 			return
 		}
-		if signed, ok := e.Frame.(*frame.V2Frame); ok && f.Key != nil { // its signature was verified
-			f.signatureClock.observe(signed.SignatureTimestamp)
+		if v2, ok := e.Frame.(*frame.V2Frame); ok && f.Key != nil { // its signature was verified
+			f.signatureClock.observe(v2.SignatureTimestamp)
+		} else if ok && v2.IncompatibilityFlag&frame.V2FlagSigned != 0 { // its autopilot may obey none that are not
+			if a.signedS == 0 {
+				f.Log.Warn("frames are "+signedWithoutKey, "aircraft", a.number)
+			}
+			a.signedS = now
 		}
 		a.handleMessage(f, now, e.Message())
 		return

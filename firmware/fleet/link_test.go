@@ -154,12 +154,12 @@ func TestSecondBatteryIsShown(t *testing.T) {
 	v := newSimVehicle(newFixture(t), 1, physics.Position{})
 	v.transmit(&common.MessageBatteryStatus{Id: uint8(px4Traits.relayedBatteryID), CurrentBattery: -1, EnergyConsumed: -1,
 		BatteryRemaining: 50})
-	if got := v.view(); len(got.UnmeteredBatteries()) > 0 {
-		t.Errorf("batteries %v, not counted %v", got.BatteryIDs, got.UnmeteredBatteries())
+	if got := v.view(); len(got.UnmeteredBatteries) > 0 {
+		t.Errorf("batteries %v, not counted %v", got.BatteryIDs, got.UnmeteredBatteries)
 	}
 	v.transmit(&common.MessageBatteryStatus{Id: 1, CurrentBattery: -1, EnergyConsumed: -1, BatteryRemaining: 50})
-	if got := v.view(); len(got.UnmeteredBatteries()) != 1 || got.UnmeteredBatteries()[0] != 1 {
-		t.Errorf("batteries %v, not counted %v", got.BatteryIDs, got.UnmeteredBatteries())
+	if got := v.view(); len(got.UnmeteredBatteries) != 1 || got.UnmeteredBatteries[0] != 1 {
+		t.Errorf("batteries %v, not counted %v", got.BatteryIDs, got.UnmeteredBatteries)
 	}
 }
 

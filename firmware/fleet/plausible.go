@@ -28,6 +28,12 @@ const (
 	twinN          = 20      // positions of each of two autopilots show them, unless their clocks and places are
 	twinApartMS    = 5000.0  // nearer than this, and than positionErrorM: copies come late over a second way
 	twinForgottenS = 3.0
+	// Two that were switched on together are shown by their places alone: what one autopilot says of nearly the same moment, over
+	// however many ways, differs by less than this while it stands.
+	twinNearM   = 0.3
+	twinSameMS  = 100.0
+	stoodCount  = 128 // positions that are kept for that: two autopilots' of more than twinApartMS
+	stoodMaxMPS = 1.0
 )
 
 // positionSample is one position as it was received.
@@ -95,6 +101,38 @@ func (a *aircraft) noteTrack(s *positionSample) {
 	if apart && min(a.tracks[k].count, other.count) >= twinN && s.receivedS-other.last.receivedS < staleAfterS {
 		a.twinS = s.receivedS
 	}
+	if a.stood.contradicts(s) >= twinN {
+		a.twinS = s.receivedS
+	}
+}
+
+// stood has the last positions of what stands still, the oldest of them at next, and the times of the last ones that others of
+// nearly the same moment contradict: one autopilot stands at one place.
+type stood struct {
+	last         []positionSample
+	next         int
+	contradicted []float64
+}
+
+// contradicts adds a position, and returns how many, up to twinN, were contradicted in the last seconds.
+func (x *stood) contradicts(s *positionSample) int {
+	if s.bootMS == 0 || s.speedMPS() > stoodMaxMPS {
+		return 0
+	}
+	other := func(o positionSample) bool {
+		return s.receivedS-o.receivedS < 2*twinForgottenS && math.Abs(s.sinceMS(&o)) <= twinSameMS &&
+			math.Hypot(s.position.Sub(o.position).Norm(), s.upM.Off(o.upM)) > twinNearM+stoodMaxMPS*twinSameMS/1000
+	}
+	if slices.ContainsFunc(x.last, other) {
+		x.contradicted = append(x.contradicted[max(0, len(x.contradicted)+1-twinN):], s.receivedS)
+	}
+	x.contradicted = slices.DeleteFunc(x.contradicted, func(atS float64) bool { return s.receivedS-atS > twinForgottenS })
+	if len(x.last) < stoodCount {
+		x.last = append(x.last, *s)
+		return len(x.contradicted)
+	}
+	x.last[x.next], x.next = *s, (x.next+1)%stoodCount
+	return len(x.contradicted)
 }
 
 func (s *positionSample) speedMPS() float64 { return math.Hypot(s.velocity.Norm(), s.climbMPS) }

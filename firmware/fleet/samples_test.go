@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -524,15 +525,68 @@ func TestRemovedBattery(t *testing.T) {
 	for range 3 {
 		v.transmit(second)
 		v.simulate(6*time.Second, nil)
-		if got := v.view(); len(got.UnmeteredBatteries()) != 1 {
+		if got := v.view(); len(got.UnmeteredBatteries) != 1 {
 			t.Fatalf("6 s after its last message: %v", got.BatteryIDs)
 		}
 	}
 	v.transmit(empty) // what a port without a battery sends
 	v.simulate(2*time.Second, nil)
 	v.transmit(&common.MessageSysStatus{OnboardControlSensorsHealth: common.MAV_SYS_STATUS_PREARM_CHECK})
-	if got := v.view(); len(got.UnmeteredBatteries()) > 0 || len(got.BatteryIDs) != 1 || got.Ready() != nil {
-		t.Errorf("removed: %v beside the one that is metered of %v, ready: %v", got.UnmeteredBatteries(), got.BatteryIDs, got.Ready())
+	if got := v.view(); len(got.UnmeteredBatteries) > 0 || len(got.BatteryIDs) != 1 || got.Ready() != nil {
+		t.Errorf("removed: %v beside the one that is metered of %v, ready: %v", got.UnmeteredBatteries, got.BatteryIDs, got.Ready())
+	}
+}
+
+// Packs in parallel that an autopilot meters as one, their sum beside the parts, keep no aircraft on the ground; any other battery
+// beside the metered one does. Where there is one alone, it is the metered one whatever its id.
+func TestSumOfPacks(t *testing.T) {
+	type reading struct {
+		id     uint8
+		cA, mV int
+	}
+	for _, c := range []struct {
+		name      string
+		readings  []reading
+		unmetered []uint8
+		says      string
+	}{
+		{"a sum of two", []reading{{0, 100, 16000}, {1, 50, 16000}, {2, 50, 16000}}, nil, ""},
+		{"a sum, to within a tenth", []reading{{0, 1000, 16000}, {1, 480, 16100}, {2, 460, 15900}}, nil, ""},
+		{"three, each by itself", []reading{{0, 100, 16000}, {1, 100, 16000}, {2, 100, 16000}}, []uint8{1, 2}, "[1 2] are not metered"},
+		{"two that share a load", []reading{{0, 100, 16000}, {1, 100, 16000}}, []uint8{1}, "ids [0 1], and of these [1] are not metered"},
+		{"nothing flows", []reading{{0, 0, 16000}, {1, 0, 16000}, {2, 0, 16000}}, []uint8{1, 2}, "[1 2] are not metered"},
+		{"parts of other voltages", []reading{{0, 100, 16000}, {1, 50, 12000}, {2, 50, 16000}}, []uint8{1, 2}, "[1 2] are not metered"},
+		{"a sum, and one more", []reading{{0, 100, 16000}, {1, 50, 16000}, {2, 50, 16000}, {3, 100, 16000}}, []uint8{1, 2, 3}, "[1 2 3]"},
+		{"two, none of them 0", []reading{{1, 50, 16000}, {2, 50, 16000}}, []uint8{1, 2}, "ids [1 2], and of these [1 2] are not"},
+		{"one alone, not 0", []reading{{2, 150, 16000}}, nil, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+			for range 200 { // 20 s
+				v.persist()
+				v.tick()
+				v.clock.Advance(100 * time.Millisecond)
+				v.bootMS += 100
+				v.sendHeartbeat()
+				v.transmit(&common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_ON_GROUND})
+				v.transmit(&common.MessageSysStatus{OnboardControlSensorsHealth: common.MAV_SYS_STATUS_PREARM_CHECK, CurrentBattery: -1,
+					VoltageBattery: math.MaxUint16, BatteryRemaining: -1})
+				v.transmit(v.positionMessage())
+				for _, b := range c.readings {
+					v.transmit(&common.MessageBatteryStatus{Id: b.id, Voltages: [10]uint16{uint16(b.mV)}, CurrentBattery: int16(b.cA),
+						CurrentConsumed: -1, EnergyConsumed: -1, BatteryRemaining: 90})
+				}
+			}
+			got := v.view()
+			if err := got.Ready(); !slices.Equal(got.UnmeteredBatteries, c.unmetered) || (err == nil) != (c.says == "") ||
+				err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%v of %v are not metered; %v", got.UnmeteredBatteries, got.BatteryIDs, err)
+			}
+			metered := len(got.BatteryIDs) == 1 || got.BatteryIDs[0] == 0
+			if wantA := float64(c.readings[0].cA) / 100; metered && v.BatteryReading(1).CurrentA != wantA {
+				t.Errorf("metered %v A, want %v", v.BatteryReading(1).CurrentA, wantA)
+			}
+		})
 	}
 }
 
@@ -635,8 +689,8 @@ func TestFailsafeThatChangesAfterARestart(t *testing.T) {
 	}
 }
 
-// Two autopilots with one system id are told apart by their clocks, or by their places: neither takes off. The copies that
-// come late over a second way are of one.
+// Two autopilots with one system id are told apart by their clocks, or by their places, be it on one table: neither takes off. What
+// comes late over a second way, copies or others of its positions, is of one.
 func TestTwoAutopilotsOfOneSystemID(t *testing.T) {
 	for name, x := range map[string]struct {
 		other func(v *simVehicle, m *common.MessageGlobalPositionInt)
@@ -644,7 +698,10 @@ func TestTwoAutopilotsOfOneSystemID(t *testing.T) {
 	}{
 		"of another place":         {func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.Lat += 1800 }, true},
 		"switched on a minute ago": {func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.TimeBootMs += 60_000 }, true},
+		"switched on with it":      {func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.TimeBootMs -= 300; m.Lat += 180 }, true},
+		"on one switch with it":    {func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.TimeBootMs += 30; m.Alt += 1500 }, true},
 		"copies, 2 s late":         {func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.TimeBootMs -= 2000 }, false},
+		"its own second stream":    {func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.TimeBootMs -= 270; m.Lat += 9 }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})

@@ -2,9 +2,7 @@ package fleet
 
 import (
 	"cmp"
-	"fmt"
 	"math"
-	"slices"
 	"strings"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
@@ -173,20 +171,6 @@ func (a *aircraft) reason() string {
 // noBattery is whether a message is about no battery: nothing of one was measured.
 func noBattery(r *energy.Reading) bool {
 	return math.IsNaN(r.VoltageV) && math.IsNaN(r.Charge) && !(r.CurrentA > 0) && !(r.ConsumedHJ > 0)
-}
-
-// addBatteryID keeps the ids of BATTERY_STATUS. The meter counts one battery.
-func (a *aircraft) addBatteryID(f *Fleet, now float64, id uint8) {
-	a.batteryReceivedS[id] = now
-	i, found := slices.BinarySearch(a.batteryIDs, id)
-	if found {
-		return
-	}
-	a.batteryIDs = slices.Insert(slices.Clone(a.batteryIDs), i, id) // views have the old slice
-	if id != 0 && int(id) != a.params.kind().traits().relayedBatteryID {
-		f.Log.Warn("a battery is not metered: joules are of one battery", "aircraft", a.number, "reason",
-			fmt.Sprintf("BATTERY_STATUS has id %d", id))
-	}
 }
 
 // statusTextMessages encodes a text as STATUSTEXT: in chunks, if it is longer than one.

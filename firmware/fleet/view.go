@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"prefdt/firmware/energy"
 	"prefdt/firmware/height"
@@ -40,7 +39,9 @@ type View struct {
 	Lost       bool
 	Failsafe   bool // its autopilot reports that one acts
 	Twin       bool // another autopilot sends with its system id
-	Home       *physics.Position
+	// LinkTrouble is why it is not received, or does not answer, where that is known, and the cure.
+	LinkTrouble string
+	Home        *physics.Position
 	// GroundUpM is how high the ground is where it is to land, or stands.
 	GroundUpM height.AboveOrigin
 	Params    Parameters
@@ -60,8 +61,9 @@ type View struct {
 	// ClockRate is the autopilot's seconds per mission second, NaN until they were
 	// compared for five seconds.
 	ClockRate float64
-	// BatteryIDs are the ids of BATTERY_STATUS; it is not to be changed.
-	BatteryIDs []uint8
+	// BatteryIDs are the ids of BATTERY_STATUS, and UnmeteredBatteries those that its meter does not count; they are not to be
+	// changed.
+	BatteryIDs, UnmeteredBatteries []uint8
 
 	CapacityJ     float64 // of its pack
 	CapacityKnown bool    // by its autopilot or the configuration; else the airframe's is assumed
@@ -76,12 +78,6 @@ type View struct {
 	BootMS       float64 // autopilot's time since boot, at this moment
 	ClockMSPerS  float64 // its rate, per mission second
 	LateS        float64 // by how much messages of the last seconds came later than the promptest
-}
-
-// UnmeteredBatteries are the ids of batteries that its meter does not count.
-func (v *View) UnmeteredBatteries() []uint8 {
-	metered := func(id uint8) bool { return id == 0 || int(id) == v.Params.kind().traits().relayedBatteryID }
-	return slices.DeleteFunc(slices.Clone(v.BatteryIDs), metered)
 }
 
 // Tolerances of an aircraft that takes off (docs/wire.md).
@@ -105,6 +101,8 @@ func (v *View) Hovers() bool { return v.InAir && v.Role == RoleHold && !v.Obeys(
 // Ready returns what keeps an aircraft from taking off, by its own reports.
 func (v *View) Ready() error {
 	switch {
+	case v.LinkTrouble != "" && !v.Twin:
+		return errors.New(v.LinkTrouble)
 	case !v.Received:
 		return errors.New("nothing was received from it yet; see that it is switched on and linked")
 	case v.Foreign != "":
@@ -131,8 +129,9 @@ func (v *View) Ready() error {
 	case math.Abs(v.ClockRate-1) > clockRateTolerance:
 		return fmt.Errorf("its clock runs at %.3f of the mission's, want within %v %%; slot_ms must be that of its speed", v.ClockRate,
 			100*clockRateTolerance)
-	case len(v.UnmeteredBatteries()) > 0:
-		return fmt.Errorf("reports batteries with the ids %v beside the one that is metered, id 0; remove them", v.UnmeteredBatteries())
+	case len(v.UnmeteredBatteries) > 0:
+		return fmt.Errorf("reports batteries with the ids %v, and of these %v are not metered; remove them, or have id 0 be the sum of "+
+			"all", v.BatteryIDs, v.UnmeteredBatteries)
 	case v.PreArm == PreArmUnknown:
 		return fmt.Errorf("its pre-arm checks are not known: no SYS_STATUS for %v s; see that its autopilot sends it", forgottenAfterS)
 	case v.PreArm == PreArmFails:
@@ -188,7 +187,7 @@ func (a *aircraft) view(now float64) View {
 		Mode: a.mode, ModeName: a.modeName(), Role: a.viewRole(), Armed: a.armed, Landed: a.hasLanded(),
 		Phase: a.phase, Homeward: a.homeward, Foreign: a.foreign, Reason: a.reason(), SentHome: a.sentHome,
 		Lost: a.lost, Failsafe: a.failsafe, Params: a.params,
-		Twin: a.twinS > 0 && now-a.twinS < twinForgottenS,
+		Twin: a.twinS > 0 && now-a.twinS < twinForgottenS, LinkTrouble: a.linkTrouble(now),
 
 		Fresh: commandable, Partly: !commandable && a.received && now-a.receivedS < staleAfterS, Placed: a.positionFresh(now),
 		Flying: a.phase == PhaseFlying && a.role() == RoleCommanded && a.fresh(now), Climbs: a.climbFrom != nil,
@@ -198,7 +197,8 @@ func (a *aircraft) view(now float64) View {
 		LateS: a.lateness.at(now),
 
 		Charge: a.charge, LastCharge: a.pack.Charge, ChargeDrawnJ: a.chargeDrawnJ(now), FittedJ: a.pack.fittedJ(a.meter.CapacityJ),
-		BatteryIDs: a.batteryIDs, TotalJ: a.meter.DrawnJ(now), ModelJ: a.meter.ModelJ(now), UncertaintyJ: a.meter.UncertaintyJ(now),
+		BatteryIDs: a.batteryIDs, UnmeteredBatteries: a.unmeteredBatteries(now),
+		TotalJ: a.meter.DrawnJ(now), ModelJ: a.meter.ModelJ(now), UncertaintyJ: a.meter.UncertaintyJ(now),
 		Mark: a.meter.LastReading(), Source: a.meter.Source(now),
 	}
 }

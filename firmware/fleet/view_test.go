@@ -36,7 +36,8 @@ func TestNotReady(t *testing.T) {
 		{func(v *View) { v.UpM = 21 }, "is the origin right?"},
 		{func(v *View) { v.ClockRate = math.NaN() }, "send it again"},
 		{func(v *View) { v.ClockRate = 0.25 }, "slot_ms must be that of its speed"},
-		{func(v *View) { v.BatteryIDs = []uint8{0, 1} }, "with the ids [1] beside the one that is metered, id 0; remove them"},
+		{func(v *View) { v.BatteryIDs, v.UnmeteredBatteries = []uint8{0, 1}, []uint8{1} },
+			"batteries with the ids [0 1], and of these [1] are not metered; remove them"},
 		{func(v *View) { v.PreArm, v.Reason = PreArmFails, "heading" }, "its pre-arm checks fail: heading; cure that"},
 		{func(v *View) { v.PreArm = PreArmFails }, "a ground station shows which"},
 	} {

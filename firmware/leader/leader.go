@@ -186,8 +186,8 @@ func (l *Leader) initialize() (saved ledger.State, found bool, err error) {
 	if err != nil {
 		return saved, false, err
 	}
-	if len(keys) == 0 && !c.AcceptsUnsigned() {
-		l.Log.Warn("no commands will be accepted: commands.keys is empty and unsigned ones are not accepted")
+	if why := c.NoCommands(); why != "" {
+		l.Log.Warn(why)
 	}
 	l.mqtt = &link.MQTT{
 		Broker: c.Broker, Fleet: c.Fleet, SlotDuration: c.WallTime(1), Keys: crew.Keys{Public: keys, AcceptUnsigned: c.AcceptsUnsigned()},
@@ -200,7 +200,7 @@ func (l *Leader) initialize() (saved ledger.State, found bool, err error) {
 	}
 	l.configure()
 	if err := l.workers.Initialize(); err != nil {
-		return saved, false, err
+		l.Log.Error("a worker is sent no grants", "reason", err)
 	}
 	l.mqtt.Workers = l.workers.Configured()
 	if err := l.ledgerWriter.open(c, l.Disk, l.Log); err != nil {

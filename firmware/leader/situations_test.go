@@ -308,8 +308,11 @@ func TestSigningFailsClosed(t *testing.T) {
 		f := r.StartLeader()
 		s := r.Await("forty statuses", func(s telemetry.Status) bool { return s.Seq > 40 })
 		frames := f.Report().RejectedFrames
-		if err := f.Stop(); err != nil || s.Aircraft[0].AgeS != nil || frames["malformed frame"] == 0 {
+		if err := f.Stop(); err != nil || s.Aircraft[0].AgeS != nil || frames["not signed"] == 0 {
 			t.Errorf("unsigned frames were accepted: %+v, %v, %v", s.Aircraft[0], frames, err)
+		}
+		if !strings.HasPrefix(s.Aircraft[0].Reason, "not signed: its link has frames without a signature") {
+			t.Errorf("the status says %q", s.Aircraft[0].Reason)
 		}
 	})
 }

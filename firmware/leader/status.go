@@ -3,6 +3,8 @@ package leader
 import (
 	"cmp"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	"prefdt/firmware/account"
@@ -92,16 +94,15 @@ func (l *Leader) flightWarning() string {
 	return text
 }
 
-// reasonText is why an aircraft does not fly as commanded: by the leader's own decision, by its pilot's, or by its
-// autopilot's.
+// reasonText is why an aircraft does not fly as commanded: by the leader's own decision, by its pilot's, by its
+// autopilot's, or for its link.
 func reasonText(v *fleet.View) string {
-	switch {
-	case v.SentHome == "":
-		return v.Reason
-	case v.Reason == "":
-		return "sent home: " + v.SentHome
+	sentHome := v.SentHome
+	if sentHome != "" {
+		sentHome = "sent home: " + sentHome
 	}
-	return "sent home: " + v.SentHome + ": " + v.Reason
+	reasons := []string{sentHome, v.Reason, v.LinkTrouble}
+	return strings.Join(slices.DeleteFunc(reasons, func(s string) bool { return s == "" }), ": ")
 }
 
 // waysHomeJ is what a mission that is over is still to take of a budget to touchdown.

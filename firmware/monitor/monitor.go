@@ -8,6 +8,7 @@ package monitor
 
 import (
 	"fmt"
+	"log/slog"
 	"math"
 	"strconv"
 	"sync"
@@ -39,8 +40,8 @@ type Monitor struct {
 	lastSlot   int
 }
 
-// New opens what the environment and the configuration ask for.
-func New(c *config.Config, now clock.Clock, getenv func(string) string) (*Monitor, error) {
+// New opens what the environment and the configuration ask for. A port that cannot be had costs its page, and no flight.
+func New(c *config.Config, now clock.Clock, getenv func(string) string, log *slog.Logger) (*Monitor, error) {
 	n, err := notify.Open(getenv)
 	if err != nil {
 		return nil, err
@@ -53,7 +54,8 @@ func New(c *config.Config, now clock.Clock, getenv func(string) string) (*Monito
 	if c.MetricsPort != 0 {
 		m.server = &metrics.Server{Port: c.MetricsPort, Page: m.writePage, Alive: m.alive}
 		if err := m.server.Initialize(); err != nil {
-			return nil, err
+			log.Error("no metrics: set another metrics_port", "reason", err)
+			m.server = nil
 		}
 	}
 	n.Starting("looking for the broker and another leader")

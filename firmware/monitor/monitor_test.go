@@ -3,6 +3,7 @@ package monitor_test
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -131,7 +132,7 @@ func TestMonitor(t *testing.T) {
 	manager, getenv := newSystemdSocket(t)
 	c.MetricsPort = freePort(t)
 	var now clock.Manual
-	m, err := monitor.New(&c, &now, getenv)
+	m, err := monitor.New(&c, &now, getenv, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +219,7 @@ func TestReadyBeforeTheBroker(t *testing.T) {
 	manager, getenv := newSystemdSocket(t)
 	c := config.Defaults()
 	c.SlotMS, c.MetricsPort = 100, 0
-	m, err := monitor.New(&c, clock.New(), getenv)
+	m, err := monitor.New(&c, clock.New(), getenv, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +237,7 @@ func TestMonitorRefuses(t *testing.T) {
 			return "2000000"
 		}
 		return getenv(key)
-	}); err == nil || !strings.Contains(err.Error(), "at least three slots, 3s") {
+	}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "at least three slots, 3s") {
 		t.Errorf("a watchdog of two slots: %v", err)
 	}
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
@@ -245,8 +246,10 @@ func TestMonitorRefuses(t *testing.T) {
 	}
 	defer taken.Close()
 	c.MetricsPort = taken.Addr().(*net.TCPAddr).Port
-	if _, err := monitor.New(&c, clock.New(), func(string) string { return "" }); err == nil ||
-		!strings.Contains(err.Error(), fmt.Sprint(c.MetricsPort)) {
-		t.Errorf("a port in use: %v", err)
+	var log strings.Builder
+	m, err := monitor.New(&c, clock.New(), func(string) string { return "" }, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil || !strings.Contains(log.String(), fmt.Sprint(c.MetricsPort)) {
+		t.Fatalf("a port in use keeps the leader from flying, or is not told: %v, %s", err, &log)
 	}
+	m.Close()
 }

@@ -32,7 +32,6 @@ import (
 	"prefdt/firmware/height"
 	"prefdt/firmware/leader"
 	"prefdt/firmware/ledger"
-	"prefdt/firmware/link"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
 	"prefdt/inference/motion"
@@ -141,6 +140,7 @@ func (p *preflight) run(ctx context.Context, path string) {
 	p.commandKeys()
 	p.signing()
 	p.clock()
+	p.metrics()
 	p.broker(ctx)
 	if ctx.Err() == nil {
 		p.workers(ctx)
@@ -148,6 +148,19 @@ func (p *preflight) run(ctx context.Context, path string) {
 	if ctx.Err() == nil && (p.config.MAVLink.KeyFile == "" || p.mavlinkKey != nil) {
 		p.autopilots(ctx) // nothing is sent unsigned where a key is configured
 	}
+}
+
+// metrics tries the port of the metrics.
+func (p *preflight) metrics() {
+	if p.config.MetricsPort == 0 {
+		return
+	}
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", p.config.MetricsPort))
+	if err != nil {
+		p.add(ResultWarn, "metrics", "%v; a leader or another program may have it: without it there are no metrics", err)
+		return
+	}
+	l.Close()
 }
 
 // policy loads the checkpoint, its hash with it, and times one step.
@@ -296,8 +309,7 @@ func (p *preflight) commandKeys() {
 	case unsigned:
 		p.add(ResultOK, "commands", "%d keys; unsigned commands are accepted too, as the broker is on this machine", len(keys))
 	case len(keys) == 0:
-		p.add(ResultFail, "commands", "no command is accepted: commands.keys is empty, and unsigned commands are not accepted from %s",
-			p.config.Broker.URL)
+		p.add(ResultFail, "commands", "%s", p.config.NoCommands())
 	default:
 		p.add(ResultOK, "commands", "%d keys, unsigned commands are refused", len(keys))
 	}
@@ -314,15 +326,9 @@ func (p *preflight) commandKeys() {
 		return
 	}
 	pair, err := telemetry.LoadCertificate(b.Cert, b.Key)
-	switch now := time.Now(); {
-	case p.fails("certificate", err):
-	case now.Before(pair.Leaf.NotBefore) || now.After(pair.Leaf.NotAfter):
-		p.add(ResultFail, "certificate", "%s is valid from %s to %s, the clock says %s", b.Cert, formatDate(pair.Leaf.NotBefore),
-			formatDate(pair.Leaf.NotAfter), formatDate(now))
-	case now.AddDate(0, 0, 14).After(pair.Leaf.NotAfter):
-		p.add(ResultWarn, "certificate", "%s ends on %s", b.Cert, formatDate(pair.Leaf.NotAfter))
-	default:
-		p.add(ResultOK, "certificate", "%s, until %s", pair.Leaf.Subject.CommonName, formatDate(pair.Leaf.NotAfter))
+	if !p.fails("certificate", err) {
+		p.lasts("certificate", fmt.Sprintf("the certificate of %s, %s,", pair.Leaf.Subject.CommonName, b.Cert), pair.Leaf.NotBefore,
+			pair.Leaf.NotAfter)
 	}
 }
 
@@ -374,102 +380,6 @@ func (p *preflight) clock() {
 		return
 	}
 	p.add(ResultOK, "clock", "%s; slots go by the monotonic clock", now.UTC().Format(time.RFC3339))
-}
-
-// broker connects as the leader would, and waits for its own message to come back.
-func (p *preflight) broker(ctx context.Context) {
-	topics, err := telemetry.NewTopics(p.config.Fleet)
-	if p.fails("broker", err) {
-		return
-	}
-	id := fmt.Sprintf("preflight-%d", time.Now().UnixNano())
-	echo := make(chan struct{}, 1)
-	client := &telemetry.Client{
-		Broker: p.config.Broker, Name: "leader-check", Log: slog.New(slog.DiscardHandler),
-		Subscriptions: []telemetry.Subscription{
-			{Filter: topics.AllCommands(), QoS: 1}, {Filter: topics.AllReports()}, {Filter: topics.AllResults(), QoS: 1},
-			{Filter: topics.Online(), QoS: 1},
-			{Filter: topics.Slot()}, {Filter: topics.Ack(id), QoS: 1},
-		},
-		Handle: func(m telemetry.Message) {
-			if m.Topic == topics.Ack(id) {
-				trySend(echo, struct{}{})
-			}
-		},
-	}
-	limited, cancel := context.WithTimeout(ctx, p.wait)
-	defer cancel()
-	if p.fails("broker", client.Initialize(limited)) {
-		return
-	}
-	defer client.Close()
-	how := "without TLS"
-	if strings.HasPrefix(p.config.Broker.URL, "tls") || strings.HasPrefix(p.config.Broker.URL, "ssl") ||
-		strings.HasPrefix(p.config.Broker.URL, "mqtts") {
-		how = "over TLS"
-	}
-	how += " " + identity(&p.config.Broker)
-	// A refusal of a command that was never sent: harmless, and only the leader may publish it.
-	ack, err := telemetry.Encode(telemetry.Ack{ID: id, Reason: "pre-flight check"})
-	if p.fails("broker", err) {
-		return
-	}
-	began := time.Now()
-	if p.fails("broker", client.PublishWait(limited, telemetry.Publication{Topic: topics.Ack(id), QoS: 1, Payload: ack})) {
-		return
-	}
-	select {
-	case <-ctx.Done():
-		return
-	case <-echo:
-		if took := time.Since(began); took > time.Duration(p.config.ReportByMS/2*float64(time.Millisecond)) {
-			p.add(ResultWarn, "broker", "%s connected %s; a message takes %v there and back, too long for report_by_ms %g",
-				p.config.Broker.URL, how, took.Round(100*time.Microsecond), p.config.ReportByMS)
-		} else {
-			p.add(ResultOK, "broker", "%s connected %s, a message is back in %v", p.config.Broker.URL, how,
-				took.Round(100*time.Microsecond))
-		}
-	case <-time.After(min(p.wait, 3*time.Second)):
-		p.add(ResultFail, "broker", "%s connected %s, but what the leader publishes on %s does not come back: the broker's access rules "+
-			"may forbid it", p.config.Broker.URL, how, topics.Ack("+"))
-	}
-	p.otherLeader(ctx)
-}
-
-// identity is the name by which a broker may know the leader.
-func identity(b *telemetry.Broker) string {
-	if b.Cert != "" {
-		if pair, err := telemetry.LoadCertificate(b.Cert, b.Key); err == nil {
-			return fmt.Sprintf("with the certificate of %q", pair.Leaf.Subject.CommonName)
-		}
-	}
-	if b.Username != "" {
-		return fmt.Sprintf("as %q", b.Username)
-	}
-	return "without a name"
-}
-
-// otherLeader looks for another leader as the leader does when it starts.
-func (p *preflight) otherLeader(ctx context.Context) {
-	c := &p.config
-	l := link.MQTT{Broker: c.Broker, Fleet: c.Fleet, SlotDuration: c.WallTime(1), Clock: clock.New(), Log: slog.New(slog.DiscardHandler)}
-	if c.LeaderKeyFile != "" {
-		var err error
-		if l.LeaderKey, err = telemetry.ReadKey(c.LeaderKeyFile); err != nil {
-			p.add(ResultFail, "other leader", "leader_key: %v", err)
-			return
-		}
-	}
-	if err := l.FindIncumbent(ctx); ctx.Err() == nil && !p.fails("other leader", err) {
-		p.add(ResultOK, "other leader", "none was received")
-	}
-}
-
-func trySend[T any](to chan T, v T) {
-	select {
-	case to <- v:
-	default:
-	}
 }
 
 // autopilots listens on the links until every aircraft has sent what a flight
@@ -575,7 +485,7 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 	a := p.config.Aircraft[v.Number-1]
 	if !v.Received {
 		p.add(ResultFail, item, "nothing received from system %d on %s within %v: %s", a.SystemID, a.Endpoint, p.wait,
-			fleet.SilenceHint(a.Endpoint))
+			cmp.Or(v.LinkTrouble, fleet.SilenceHint(a.Endpoint)))
 		return
 	}
 	start := p.config.StartPosition(v.Number, k.AreaSideM)
@@ -586,6 +496,8 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 		return
 	}
 	switch {
+	case v.Twin, v.LinkTrouble != "":
+		p.add(ResultFail, item, "%v", err)
 	case !v.Located:
 		p.add(ResultFail, item, "system %d has no position: is there a GPS fix?", a.SystemID)
 	case err != nil && v.Params.Complete(): // of parameters see below
@@ -644,6 +556,9 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 			charge = fmt.Sprintf("battery at %.0f %%", 100*v.Charge)
 		}
 		p.add(ResultOK, item, "joules from %s (%s), %s of %.0f J", v.Source, has, charge, v.CapacityJ)
+	}
+	if len(v.BatteryIDs) > 1 && len(v.UnmeteredBatteries) == 0 {
+		p.add(ResultOK, item, "batteries with the ids %v count as one", v.BatteryIDs)
 	}
 	if !v.CapacityKnown {
 		p.add(ResultWarn, item, "its autopilot does not say what its pack holds (%s): %.0f J are assumed; set pack_j",

@@ -153,14 +153,40 @@ func TestCheckFindsAnotherLeader(t *testing.T) {
 	})
 }
 
-// Over mutual TLS the broker knows the leader by its certificate, whose name is shown.
+// Over mutual TLS the broker knows the leader by its certificate, whose name is shown. The broker's own is named with its date when it
+// soon ends, has ended, or is ahead of this machine's clock, which keeps nobody out.
 func TestCheckOverTLS(t *testing.T) {
-	t.Parallel()
+	for name, c := range map[string]struct {
+		issued       time.Duration // from now
+		result, says string
+	}{
+		"ends soon":       {0, preflight.ResultWarn, "the broker's certificate ends on "},
+		"ended":           {-3 * time.Hour, preflight.ResultFail, "the broker's certificate ended on "},
+		"clock is behind": {48 * time.Hour, preflight.ResultWarn, "the clock is behind; set it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			broker, certificate := checkOverTLS(t, time.Now().Add(c.issued))
+			if !strings.Contains(certificate, c.result+" ") || !strings.Contains(certificate, c.says) {
+				t.Error(certificate)
+			}
+			if revoked := "the list of revoked ones, "; name == "ends soon" && !strings.Contains(certificate, revoked) {
+				t.Error(certificate)
+			}
+			if connects := strings.Contains(broker, `connected over TLS with the certificate of "leader"`); connects == (c.issued < 0) {
+				t.Error(broker)
+			}
+		})
+	}
+}
+
+// checkOverTLS returns what is said of the broker, and of certificates that were issued at a time, for an hour.
+func checkOverTLS(t *testing.T, issued time.Time) (broker, certificate string) {
 	r := rig.NewRealTime(t, 1, 100, 100)
 	folder := t.TempDir()
 	wanted := []access.Certificate{{Name: access.NameBroker, Role: access.RoleBroker, Hosts: []string{"127.0.0.1"}},
 		{Name: access.NameLeader, Role: access.RoleLeader}}
-	if _, err := access.Issue(folder, wanted, access.Validity{Authority: time.Hour, Others: time.Hour}, time.Now()); err != nil {
+	if _, err := access.Issue(folder, wanted, access.Validity{Authority: time.Hour, Others: time.Hour}, issued); err != nil {
 		t.Fatal(err)
 	}
 	pair, err := telemetry.LoadCertificate(access.Files(folder, access.NameBroker))
@@ -193,12 +219,10 @@ func TestCheckOverTLS(t *testing.T) {
 			go func() { io.Copy(outer, inner); outer.Close() }()
 		}
 	}()
-	certificate, key := access.Files(folder, access.NameLeader)
-	broker := fmt.Sprintf("broker: {url: \"tls://%s\", ca: %q, cert: %q, key: %q}", l.Addr(), authority, certificate, key)
-	_, _, details := runCheck(t, r, r.WriteConfig(broker), "60s")
-	if d := details["broker"]; !strings.Contains(d, `connected over TLS with the certificate of "leader"`) {
-		t.Error(d)
-	}
+	cert, key := access.Files(folder, access.NameLeader)
+	conf := fmt.Sprintf("broker: {url: \"tls://%s\", ca: %q, cert: %q, key: %q}", l.Addr(), authority, cert, key)
+	_, results, details := runCheck(t, r, r.WriteConfig(conf), "3s")
+	return details["broker"], results["certificate"] + " " + details["certificate"]
 }
 
 // An interruption does not wait for a broker, nor for autopilots.
@@ -258,7 +282,7 @@ func TestCheckFails(t *testing.T) {
 			{"every command accepted", "commands: {unsigned: \"yes\"}", "commands", preflight.ResultWarn, "anyone"},
 			{"autopilot away", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + r.FreeAddress() + "\"}]", "aircraft 1",
 				preflight.ResultFail, "has to send to UDP port"},
-			{"link's port in use", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + taken.LocalAddr().String() + "\"}]", "links",
+			{"link's port in use", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + taken.LocalAddr().String() + "\"}]", "aircraft 1",
 				preflight.ResultFail, "address already in use; a leader, a ground station or a MAVLink router may have it, `ss -ulpn`"},
 			{"nobody received", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + r.FreeAddress() + "\"}, {system_id: 8, endpoint: " +
 				"\"udp-listen:" + r.FreeAddress() + "\"}]", "separation", preflight.ResultOK,
@@ -411,6 +435,9 @@ func TestCheckOfTheSigningKey(t *testing.T) {
 			}
 			if results["aircraft 1"] != c.aircraft && c.aircraft != "any" {
 				t.Errorf("%s: the aircraft: %q %s", c.name, results["aircraft 1"], details["aircraft 1"])
+			}
+			if c.name == "good" && !strings.Contains(details["aircraft 1"], "not signed: its link has frames without a signature") {
+				t.Errorf("%s: the aircraft: %s", c.name, details["aircraft 1"])
 			}
 		}
 	})

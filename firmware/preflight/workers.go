@@ -3,6 +3,7 @@ package preflight
 import (
 	"context"
 	"log/slog"
+	"net"
 	"strconv"
 
 	"prefdt/firmware/workers"
@@ -19,7 +20,11 @@ func (p *preflight) workers(ctx context.Context) {
 		}
 	}
 	topics, err := telemetry.NewTopics(c.Fleet)
-	if p.fails("worker", err) || p.fails("worker", w.Initialize()) || !w.Configured() {
+	if p.fails("worker", err) {
+		return
+	}
+	p.fails("worker", w.Initialize()) // the others' keys are there, all the same
+	if !w.Configured() {
 		return
 	}
 	received := make(chan telemetry.Message, 64)
@@ -48,6 +53,9 @@ func (p *preflight) workers(ctx context.Context) {
 		}
 	}
 	for i, a := range c.Aircraft {
+		if host, _, err := net.SplitHostPort(a.Worker); err == nil && telemetry.LocalName(host) {
+			p.add(ResultWarn, "worker", "of aircraft %d: users may not find %s: %s", i+1, host, telemetry.LocalNameHint)
+		}
 		switch number := i + 1; {
 		case silent[number]:
 			p.add(ResultFail, "worker", "of aircraft %d: no heartbeat with capacity on %s; does prefdt-worker run?", number,

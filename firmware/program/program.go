@@ -68,7 +68,7 @@ func Fly(ctx context.Context, c config.Config, h Host, stderr io.Writer) error {
 	if err := c.CheckStarts(policy.Physics.AreaSideM); err != nil {
 		return cli.BadInputf("configuration: %w", err)
 	}
-	m, err := monitor.New(&c, h.Clock, os.Getenv)
+	m, err := monitor.New(&c, h.Clock, os.Getenv, logger)
 	if err != nil {
 		return err
 	}
@@ -85,8 +85,9 @@ func Fly(ctx context.Context, c config.Config, h Host, stderr io.Writer) error {
 	}
 	if c.RecordFile != "" {
 		f, err := os.Create(c.RecordFile)
-		if err != nil {
-			return fmt.Errorf("record: %w", err)
+		if err != nil { // it is for analysis, and no aircraft waits for it
+			logger.Error("no record of the slots", "reason", err)
+			return l.Run(ctx)
 		}
 		defer f.Close()
 		l.OpenRecord = func() *record.Writer {

@@ -82,7 +82,7 @@ func (c *Config) tls() (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cert %q and key %q: %w", c.Cert, c.Key, err)
 	}
-	config := &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*pair}}
+	config := &tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{*pair}, Time: telemetry.LaterOf(pair)}
 	if c.CA != "" {
 		config.ClientAuth = tls.VerifyClientCertIfGiven
 		if config.ClientCAs, err = telemetry.LoadAuthorities("ca", c.CA); err != nil {

@@ -9,6 +9,7 @@
 package workers
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -51,18 +52,21 @@ type function struct {
 	cyclesPerBit float64
 }
 
-// Initialize reads the keys.
+// Initialize reads the keys. A worker whose key cannot be read is sent no grants; the others are.
 func (w *Workers) Initialize() (err error) {
 	w.state = make([]state, len(w.Workers))
 	for i, x := range w.Workers {
 		w.configured = w.configured || x.Address != ""
 		if x.GrantKey != "" {
-			if w.state[i].key, err = task.ReadKey(x.GrantKey); err != nil {
-				return fmt.Errorf("grant_key of aircraft %d: %w", i+1, err)
+			key, unread := task.ReadKey(x.GrantKey)
+			if unread != nil {
+				err = errors.Join(err, fmt.Errorf("grant_key of aircraft %d: %w", i+1, unread))
+				continue
 			}
+			w.state[i].key = key
 		}
 	}
-	return nil
+	return err
 }
 
 // Configured is whether any aircraft has a worker.

@@ -169,8 +169,18 @@ func (c *Certificate) issue(folder string, authority *Certificate, valid time.Du
 	return nil
 }
 
-// backdated is how far before now a certificate is valid: not every machine's clock is set.
+// backdated is how far before now the certificate of a host is valid: others accept none of more than [MaxValidity].
 const backdated = 24 * time.Hour
+
+// begins is when all others are valid from: a broker without a clock of its own starts at the time of its image, and refuses what is
+// not valid yet.
+func begins(now time.Time) time.Time {
+	begins := time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+	if backdated := now.Add(-backdated); backdated.Before(begins) {
+		return backdated
+	}
+	return begins
+}
 
 // make makes key and certificate; without an authority it signs itself, as one.
 func (c *Certificate) make(folder string, authority *Certificate, valid time.Duration, now time.Time) error {
@@ -199,7 +209,7 @@ func (c *Certificate) sign(folder string, public crypto.PublicKey, authority *Ce
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial.Add(serial, big.NewInt(1)), Subject: pkix.Name{CommonName: c.Name, OrganizationalUnit: []string{c.Role}},
-		NotBefore: now.Add(-backdated), NotAfter: now.Add(valid), BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature,
+		NotBefore: begins(now), NotAfter: now.Add(valid), BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature,
 	}
 	var names []string
 	var addresses []net.IP
@@ -216,9 +226,11 @@ func (c *Certificate) sign(folder string, public crypto.PublicKey, authority *Ce
 		constrain(template, c.Hosts)
 		template.IsCA, template.MaxPathLenZero, template.KeyUsage = true, true, x509.KeyUsageCertSign|x509.KeyUsageCRLSign
 	case RoleBroker:
+		template.NotBefore = now.Add(-backdated)
 		template.DNSNames, template.IPAddresses = names, addresses
 		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	case RoleWorker:
+		template.NotBefore = now.Add(-backdated)
 		template.DNSNames, template.IPAddresses = names, addresses
 		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	default:
@@ -372,7 +384,7 @@ func Revoke(folder, name string, now time.Time) error {
 // long as the authority: a broker refuses everybody when it has ended.
 func (c *Certificate) writeRevoked(folder string, more *x509.Certificate, now time.Time) error {
 	path := filepath.Join(folder, RevokedFile)
-	list := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: now.Add(-backdated), NextUpdate: c.X509.NotAfter}
+	list := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: begins(now), NextUpdate: c.X509.NotAfter}
 	before, err := ReadRevoked(path)
 	switch {
 	case err == nil:

@@ -38,7 +38,7 @@ type Socket interface {
 	Close() error
 }
 
-// Open binds a socket to host:port. nil is the machine's UDP over IPv4.
+// Open binds a socket to host:port. nil is the machine's UDP.
 type Open func(address string) (Socket, error)
 
 // Bind opens a socket.
@@ -46,11 +46,34 @@ func (open Open) Bind(address string) (Socket, error) {
 	if open != nil {
 		return open(address)
 	}
-	a, err := net.ResolveUDPAddr("udp4", address)
+	a, err := net.ResolveUDPAddr(network(address), address)
 	if err != nil {
 		return nil, err
 	}
-	return net.ListenUDP("udp4", a)
+	c, err := net.ListenUDP(network(address), a)
+	if err != nil || !a.IP.IsUnspecified() {
+		return c, err
+	}
+	return newMultihomed(c), nil
+}
+
+// network is that of host:port: IPv4, but IPv6 for its literals, and for a name that has no other address. [::] is both.
+func network(address string) string {
+	host, _, _ := net.SplitHostPort(address)
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		if _, err := net.ResolveUDPAddr("udp4", address); err != nil {
+			return "udp6"
+		}
+		return "udp4"
+	}
+	switch {
+	case ip.Is4():
+		return "udp4"
+	case ip.IsUnspecified():
+		return "udp"
+	}
+	return "udp6"
 }
 
 type listener struct {
@@ -62,13 +85,13 @@ type listener struct {
 	peers map[netip.AddrPort]*peer
 }
 
-// Endpoint is a MAVLink endpoint that listens for UDP over IPv4 at host:port.
+// Endpoint is a MAVLink endpoint that listens for UDP at host:port.
 func Endpoint(open Open, address string) gomavlib.EndpointConf {
 	return gomavlib.EndpointCustomServer{Listen: func() (net.Listener, error) { return Listen(open, address) }, Label: "udp",
 		IsDatagram: true}
 }
 
-// Client is a MAVLink endpoint that calls a peer by UDP over IPv4 at host:port.
+// Client is a MAVLink endpoint that calls a peer by UDP at host:port.
 func Client(open Open, address string) gomavlib.EndpointConf {
 	return gomavlib.EndpointCustomClient{
 		Label: "udp:" + address, IsDatagram: true,
@@ -81,7 +104,7 @@ func Client(open Open, address string) gomavlib.EndpointConf {
 
 func dial(ctx context.Context, open Open, address string) (net.Conn, error) {
 	if open == nil {
-		return (&net.Dialer{}).DialContext(ctx, "udp4", address)
+		return (&net.Dialer{}).DialContext(ctx, network(address), address)
 	}
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -133,7 +156,7 @@ func (c *client) Read(b []byte) (int, error) {
 	}
 }
 
-// Listen listens for UDP over IPv4 at host:port.
+// Listen listens for UDP at host:port.
 func Listen(open Open, address string) (net.Listener, error) {
 	socket, err := open.Bind(address)
 	if err != nil {
@@ -169,7 +192,7 @@ func (l *listener) read() {
 	defer close(l.ended)
 	buffer := make([]byte, maxBytes)
 	for {
-		n, from, err := l.socket.ReadFromUDPAddrPort(buffer)
+		n, from, to, err := l.receive(buffer)
 		if errors.Is(err, net.ErrClosed) {
 			return
 		} else if err != nil {
@@ -177,9 +200,19 @@ func (l *listener) read() {
 			continue
 		}
 		if p := l.peer(from); p != nil {
+			p.sentTo.Store(&to)
 			p.offer(buffer[:n])
 		}
 	}
+}
+
+// receive waits for the next datagram, and says to which of this machine's addresses it came, if several are listened on.
+func (l *listener) receive(b []byte) (n int, from netip.AddrPort, to local, err error) {
+	if m, ok := l.socket.(*multihomed); ok {
+		return m.readFrom(b)
+	}
+	n, from, err = l.socket.ReadFromUDPAddrPort(b)
+	return n, from, to, err
 }
 
 // peer returns the connection of an address, a new one if need be, nil if there are too
@@ -194,6 +227,7 @@ func (l *listener) peer(from netip.AddrPort) *peer {
 		return nil
 	}
 	p := &peer{listener: l, address: from, received: make(chan []byte, maxWaiting), closed: make(chan struct{})}
+	p.sentTo.Store(&local{})
 	select {
 	case l.accepted <- p:
 		l.peers[from] = p
@@ -210,6 +244,7 @@ type peer struct {
 	received chan []byte
 	waiting  atomic.Int64 // bytes of them
 	frames   frames       // of what was read
+	sentTo   atomic.Pointer[local]
 	deadline atomic.Int64 // of reads that begin, Unix nanoseconds; 0: none
 
 	closing sync.Once
@@ -270,8 +305,11 @@ func (p *peer) Write(b []byte) (int, error) {
 	case <-p.closed:
 		return 0, net.ErrClosed
 	default:
-		return p.listener.socket.WriteToUDPAddrPort(b, p.address)
 	}
+	if m, ok := p.listener.socket.(*multihomed); ok {
+		return m.writeTo(b, p.address, *p.sentTo.Load())
+	}
+	return p.listener.socket.WriteToUDPAddrPort(b, p.address)
 }
 
 // Close ends the connection; a later datagram of the same address begins another.

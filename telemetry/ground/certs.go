@@ -141,6 +141,14 @@ func splitList(text string) (list []string) {
 	return list
 }
 
+// withoutInterfaces are hosts as certificates have them.
+func withoutInterfaces(hosts []string) (all []string) {
+	for _, host := range hosts {
+		all = append(all, telemetry.ServerName(host))
+	}
+	return all
+}
+
 // wantedCertificates are those of a fleet, or an error about a name.
 func wantedCertificates(hosts, crew []string, users string, workers []string) ([]access.Certificate, error) {
 	names := splitList(users)
@@ -154,7 +162,7 @@ func wantedCertificates(hosts, crew []string, users string, workers []string) ([
 		}
 	}
 	wanted := []access.Certificate{
-		{Name: access.NameBroker, Role: access.RoleBroker, Hosts: hosts},
+		{Name: access.NameBroker, Role: access.RoleBroker, Hosts: withoutInterfaces(hosts)},
 		{Name: access.NameLeader, Role: access.RoleLeader},
 		{Name: access.NameObserver, Role: access.RoleObserver},
 	}
@@ -166,7 +174,8 @@ func wantedCertificates(hosts, crew []string, users string, workers []string) ([
 	}
 	for i, host := range workers {
 		if host != "" && host != "-" {
-			wanted = append(wanted, access.Certificate{Name: access.WorkerName(i + 1), Role: access.RoleWorker, Hosts: []string{host}})
+			wanted = append(wanted, access.Certificate{Name: access.WorkerName(i + 1), Role: access.RoleWorker,
+				Hosts: withoutInterfaces([]string{host})})
 		}
 	}
 	seen := map[string]bool{access.NameAuthority: true}

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"prefdt/telemetry"
 	"prefdt/telemetry/task"
 )
 
@@ -56,19 +57,14 @@ func (l *link) connect() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
-	raw, err := l.dial(ctx, "tcp", l.address)
-	if err != nil {
-		return err
-	}
 	config := l.tls.Clone()
 	config.MinVersion = tls.VersionTLS13
 	if config.ServerName == "" {
-		config.ServerName, _, _ = net.SplitHostPort(l.address)
+		host, _, _ := net.SplitHostPort(l.address)
+		config.ServerName = telemetry.ServerName(host)
 	}
-	c := tls.Client(raw, config)
-	c.SetDeadline(time.Now().Add(dialTimeout))
-	if err := c.Handshake(); err != nil {
-		raw.Close()
+	c, _, err := telemetry.Handshake(ctx, func() (net.Conn, error) { return l.dial(ctx, "tcp", l.address) }, config)
+	if err != nil {
 		return err
 	}
 	l.conn = c
