@@ -29,8 +29,8 @@ const (
 	lowestCharge  = 0.1  // likewise
 	shownJ        = 50.0 // what two figures of kilojoules may differ by and read the same
 	leavesWithin  = 60   // slots
-	maxDangers    = 32   // in a status
-	maxReasonText = 400  // bytes of a reason in a status
+	maxDangers    = 16   // in a status, see [telemetry.LongestStatus]
+	maxDangerText = 160  // bytes of one, and of why an action is refused
 )
 
 // dangerKey is what makes a danger the same as that of the slot before.
@@ -77,7 +77,7 @@ func (l *Leader) dangers(s *telemetry.Status, views []fleet.View) []telemetry.Da
 		if !known {
 			from = s.Slot
 		}
-		since[x.key], x.SinceSlot = from, from
+		since[x.key], x.SinceSlot, x.Text = from, from, clip(x.Text)
 		out = append(out, x.Danger)
 	}
 	l.current.dangerSince = since
@@ -223,7 +223,7 @@ func (l *Leader) refuses(views []fleet.View) *telemetry.Refuses {
 		*r.Of(action) = clip(why)
 	}
 	if err := l.takesRequests(); err != nil {
-		r.Budget = err.Error()
+		r.Budget = clip(err.Error())
 	}
 	return r
 }
@@ -259,4 +259,4 @@ func (l *Leader) refusesNamed(action string, views []fleet.View) string {
 }
 
 // clip cuts a text to what a status carries.
-func clip(text string) string { return telemetry.Printable(text[:min(len(text), maxReasonText)]) }
+func clip(text string) string { return telemetry.Printable(text[:min(len(text), maxDangerText)]) }

@@ -74,3 +74,30 @@ func TestDangersOfAnAircraftLeftInTheAir(t *testing.T) {
 		}
 	}
 }
+
+// A status with all that it can tell is not longer than what `leader check` tries on the broker.
+func TestLongestStatus(t *testing.T) {
+	frozen := loadCheckpoint(t)
+	l := newInPhase(t, telemetry.StateDone, nil, frozen.Physics, &frozen.GoalConstants)
+	for i := range l.views {
+		v := &l.views[i]
+		v.Reason, v.Failsafe, v.Charge, v.AgeS = strings.Repeat("r", 499), true, 0.05, 100
+		v.Phase, v.Role, v.Lost, v.Obstacle = fleet.PhasePilot, fleet.RoleOther, true, true
+	}
+	s := l.status(l.views)
+	s.Refuses, s.Challenge = l.refuses(l.views), strings.Repeat("A", 22)
+	for len(s.Dangers) < maxDangers {
+		s.Dangers = append(s.Dangers, telemetry.Danger{Gravity: 9, Aircraft: 64, SinceSlot: 1e6, Text: strings.Repeat("d", maxDangerText),
+			Do: "its pilot lands it, or resume aircraft 64"})
+	}
+	for _, action := range []string{"start", "stop", "hold", "return", "resume", "launch", "clear", "new", "budget"} {
+		if why := s.Refuses.Of(action); len(*why) > maxDangerText {
+			t.Errorf("%s: %d bytes", action, len(*why))
+		}
+		*s.Refuses.Of(action) = strings.Repeat("w", maxDangerText)
+	}
+	payload, err := telemetry.Encode(s)
+	if most := telemetry.LongestStatus(len(l.views)); err != nil || len(payload)+120 > most { // with a signature
+		t.Errorf("%d bytes, %v; want at most %d", len(payload), err, most)
+	}
+}
