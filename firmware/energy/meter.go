@@ -164,6 +164,11 @@ func (m *Meter) estimateAt(nowS float64) estimate {
 			flownS = math.Min(seconds, math.Max(m.model.landedS-m.lastReadS, 0))
 		}
 		since = estimate{J: flownS * m.heldW, HighJ: (1 + gapError) * seconds * math.Max(m.heldW, m.meanPowerW)}
+		if m.model.flying && m.lastReadS < m.model.tookOffS+m.intervalS { // likewise: part of it is of the ground
+			_, flight := m.modelFlight(nowS)
+			flight = flight.plus(m.model.flightSinceReading)
+			since.J, since.HighJ = math.Max(since.J, flight.J), math.Max(since.HighJ, flight.HighJ)
+		}
 		since = since.plus(estimate{J: m.edgeSince(nowS), HighJ: m.model.edgeSinceReading.J})
 	} else {
 		total = total.plus(m.model.flightSinceReading).plus(m.model.edgeSinceReading)

@@ -28,6 +28,7 @@ const (
 type model struct {
 	flying   bool
 	landedS  float64 // when it flew no more; 0: it has not flown
+	tookOffS float64 // when it flew last after it had not; 0: it has not flown
 	speedMPS float64
 	speedS   float64 // when the speed was measured
 	factor   float64 // the propulsion multiplier
@@ -54,6 +55,9 @@ func (m *Meter) SetSpeed(nowS, speedMPS float64, flying bool) {
 	}
 	if m.model.flying && !flying {
 		m.model.landedS = nowS
+	}
+	if !m.model.flying && flying {
+		m.model.tookOffS = nowS
 	}
 	m.model.speedS, m.model.speedMPS, m.model.flying = math.Max(nowS, m.model.speedS), speedMPS, flying
 }

@@ -120,7 +120,7 @@ func describe(w io.Writer, f *flightlog.Flight) {
 	if last.BudgetJ != nil {
 		fmt.Fprintf(w, "   budget of %s %s\n", command.Kilojoules(*last.BudgetJ), command.ScopeText(last.Scope))
 	}
-	for _, line := range withoutOrder(f) {
+	for _, line := range append(withoutOrder(f), told(f)...) {
 		fmt.Fprintln(w, "  ", line)
 	}
 	for i, a := range last.Aircraft {
@@ -183,6 +183,47 @@ func withoutOrder(f *flightlog.Flight) (lines []string) {
 	}
 	if n := len(f.Slots); f.Reason != "" && (f.Slots[n-1].Status == nil || f.Slots[n-1].Status.Reason != f.Reason) {
 		lines = append(lines, fmt.Sprintf("returned after slot %d: %s", f.Slots[n-1].Slot, f.Reason))
+	}
+	return lines
+}
+
+// told has a line for each danger of an aircraft that the crew was told of, with its slots, and for slots that were missed.
+func told(f *flightlog.Flight) (lines []string) {
+	type span struct {
+		from, to int
+		text     string
+	}
+	var spans []span
+	at := map[string]int{} // the index of one by what it was, as long as it lasts
+	add := func(key string, slot int, text string) {
+		if i, known := at[key]; known && spans[i].to >= slot-2 { // a slot between may have been missed
+			spans[i].to = slot
+			return
+		}
+		at[key] = len(spans)
+		spans = append(spans, span{slot, slot, text})
+	}
+	missed := 0
+	for _, x := range f.Slots {
+		if x.Status == nil {
+			continue
+		}
+		if n := x.Status.MissedSlots - missed; n > 0 {
+			missed += n
+			add(fmt.Sprint("missed", missed), x.Slot, fmt.Sprintf("%d missed until then", n))
+		}
+		for _, d := range x.Status.Dangers {
+			if d.Aircraft > 0 && d.Gravity > 4 { // what comes by the plan, and what stands on the ground, is no event
+				add(fmt.Sprint(d.Aircraft, d.Gravity, d.Do), x.Slot, fmt.Sprintf("aircraft %d: %s", d.Aircraft, d.Text))
+			}
+		}
+	}
+	for _, s := range spans {
+		slots := fmt.Sprintf("slot %d", s.from)
+		if s.to > s.from {
+			slots = fmt.Sprintf("slots %d to %d", s.from, s.to)
+		}
+		lines = append(lines, fmt.Sprintf("%s: %s", slots, telemetry.Printable(s.text)))
 	}
 	return lines
 }

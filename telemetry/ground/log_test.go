@@ -41,7 +41,13 @@ func exportedMissions(t *testing.T) (path string) {
 			leaving.Aircraft[0].Duty, leaving.Aircraft[0].Reason = telemetry.DutyLeaving, "sent home: for its reserve"
 			leaving.State, leaving.Reason = telemetry.StateHolding, "the broker was gone for 30 s of the mission"
 			f.State.Reason = "the broker was gone for 120 s of the mission"
-			f.Rows[4].Status = &leaving
+			leaving.Dangers = []telemetry.Danger{
+				{Gravity: 6, Aircraft: 2, SinceSlot: 4, Text: "left OFFBOARD for POSCTL while flying, with its pilot", Do: "resume aircraft 2"},
+				{Gravity: 4, Aircraft: 1, Text: "leaves for home in 20 s, by the plan"}}
+			leaving.MissedSlots = 3
+			still := leaving
+			still.Slot = 5
+			f.Rows[4].Status, f.Rows[5].Status = &leaving, &still
 		}
 		flights = append(flights, f)
 	}
@@ -96,6 +102,8 @@ func TestLog(t *testing.T) {
 			"touchdown, 0 commands\n   budget of 42 kJ to touchdown\n" +
 			"   holding from slot 5 on: the broker was gone for 30 s of the mission\n" +
 			"   returned after slot 9: the broker was gone for 120 s of the mission\n" +
+			"   slot 4: 3 missed until then\n" +
+			"   slots 4 to 5: aircraft 2: left OFFBOARD for POSCTL while flying, with its pilot\n" +
 			"   aircraft 1: 1 kJ in slots and 20.4 kJ in transit: 21.4 kJ to " +
 			"touchdown; left for home from slot 5 on, sent home: for its reserve; a reserve of 12 kJ, landed with 12.6 kJ\n" +
 			"m-2: done, slots 0 to 4, from 2026-11-23T02:03:48Z, 1 aircraft, 0.5 kJ in slots, 1 commands\n   aircraft 1: 0.5 kJ in " +
