@@ -42,7 +42,7 @@ func exportedMissions(t *testing.T) (path string) {
 			leaving.State, leaving.Reason = telemetry.StateHolding, "the broker was gone for 30 s of the mission"
 			f.State.Reason = "the broker was gone for 120 s of the mission"
 			leaving.Dangers = []telemetry.Danger{
-				{Gravity: 6, Aircraft: 2, SinceSlot: 4, Text: "left OFFBOARD for POSCTL while flying, with its pilot", Do: "resume aircraft 2"},
+				{Gravity: 6, Aircraft: 2, Text: "left OFFBOARD for POSCTL while flying, with its pilot", Do: "resume aircraft 2"},
 				{Gravity: 4, Aircraft: 1, Text: "leaves for home in 20 s, by the plan"}}
 			leaving.MissedSlots = 3
 			still := leaving
