@@ -54,6 +54,8 @@ func (p *plan) drawOdd(c *Config, k int) {
 			p.EndSlot = first.StartSlot + first.DurationSlots + 10
 			p.Slots = max(p.Slots, p.EndSlot+quietSlots)
 		}
+	case coverageCell{PilotPosition, Climbing}: // the others are at their starts before it has climbed again
+		p.StockRates = p.StockRates || p.LowPilot
 	case coverageCell{PilotPosition, Returning}:
 		p.RelaunchesGrounded = true
 	case coverageCell{ArmingRefused, Idle}:
