@@ -30,7 +30,8 @@ var toldRules = []Rule{
 		contract + "joules", (*check).modelledJoules},
 	{"flown", "the ledger's rows, true ways and power", "2 m/s, and 20 % and three of its errors, in two slots in a row",
 		"inference/belief", (*check).flown},
-	{"kept at restart", "the ledger's rows, beacons", "what flying costs within 10 %, and a quarter of the users that are expected and a half",
+	{"kept at restart", "the ledger's rows, beacons", "what flying costs within 10 %, and a quarter of the users that are expected " +
+		"and a half",
 		"docs/failures.md", (*check).keptAtRestart},
 	{"told power", "statuses, true power", "a reason that says so, where flying costs half as much again",
 		contract + "status", (*check).toldPower},
