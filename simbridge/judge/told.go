@@ -30,8 +30,7 @@ var toldRules = []Rule{
 		contract + "joules", (*check).modelledJoules},
 	{"flown", "the ledger's rows, true ways and power", "2 m/s, and 20 % and three of its errors, in two slots in a row",
 		"inference/belief", (*check).flown},
-	{"kept at restart", "the ledger's rows, beacons", "what flying costs within 10 %, and a quarter of the users that are expected " +
-		"and a half",
+	{"kept at restart", "the ledger's rows, beacons", "what flying costs within 10 %, and a half of the users that are expected and one",
 		"docs/failures.md", (*check).keptAtRestart},
 	{"told power", "statuses, true power", "a reason that says so, where flying costs half as much again",
 		contract + "status", (*check).toldPower},
@@ -247,7 +246,7 @@ func (c *check) flown() {
 
 // keptAtRestart: what was measured in flight stands in the ledger.
 func (c *check) keptAtRestart() {
-	const share, part, one, lastS = 0.1, 0.25, 0.5, 4
+	const share, part, one, lastS = 0.1, 0.5, 1.0, 4
 	expected := func(b *beacon) (sum float64) {
 		for _, a := range b.Offer.Aircraft {
 			sum += a.ExpectedUsers
