@@ -228,7 +228,10 @@ func (b *Battery) Status(nowUS int64) *common.MessageBatteryStatus {
 	}
 	m := b.packStatus(&b.first, nowUS, b.first.drawnJ-b.counterZeroJ+b.counterErrorJ)
 	if m.BatteryRemaining = b.remainingPercent(); b.readsFull {
-		m.BatteryRemaining, b.readsFull = 100, false
+		m.Voltages[0], b.readsFull = uint16(math.Round(1000*fullVoltageV)), false
+		if b.Fields.Remaining {
+			m.BatteryRemaining = 100
+		}
 	}
 	if b.Fields.Energy {
 		if b.counterReadsZero {

@@ -199,6 +199,8 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		return m.injectPilotAct(ctx, f, func() {
 			switch a.SetModeByRC(mode); {
 			case mode == autopilot.ModeHold:
+			case m.plan.LowPilot && f.State == Climbing: // it climbs on from there over its start
+				a.FlyByRC(geo.Local{UpM: downAndAside.UpM})
 			case m.plan.LowPilot:
 				a.FlyByRC(downAndAside)
 			case !m.plan.Crowd:
@@ -792,6 +794,11 @@ func (m *mission) injectForeignReports(ctx context.Context, f fault, random *ran
 		m.sleepSlots(ctx, max(float64(slot)+secondAt-m.slotNow(), 0))
 		for _, user := range m.userIDs() {
 			if first, ok := m.watch.reportOf(user, slot); ok && first.Task != nil {
+				claims := first // of a stranger beside, who claims more than any task weighs
+				claims.Task = &telemetry.Task{Bits: 6e6, CyclesPerBit: 1000, DeadlineS: 1}
+				if payload, err := telemetry.Encode(claims); err == nil {
+					send(topics.Report("u99"), payload)
+				}
 				first.Gain, first.CPUHz = map[int]float64{1: first.Gain[2], 2: first.Gain[1]}, first.CPUHz/10
 				maps.DeleteFunc(first.Gain, func(_ int, gain float64) bool { return gain == 0 })
 				if payload, err := telemetry.Encode(first); err == nil {

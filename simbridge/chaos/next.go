@@ -22,7 +22,7 @@ const (
 	packSwapped   = "swapped"   // for a full one, which reboots the autopilot
 	packRebooted  = "rebooted"  // the autopilot is, and the pack is the same
 	packRecharged = "recharged" // its charge reads full at rest while its counters go on, as PX4's simulator says
-	packMisread   = "misread"   // one message has it full, with a counter at 0
+	packMisread   = "misread"   // one message has it full, with a counter at 0 and its voltage
 )
 
 // How the next mission begins.
@@ -45,7 +45,8 @@ func (p *plan) drawNext(c *Config, k int) {
 	case r.IntN(2) == 0 || c.Processes || p.hasFault(DiskRefuses, SecondLeader, UnsafeFailsafe) || p.losesCrewRadio():
 		return
 	case p.NoCharge: // what was drawn is all that is known of it
-		x.Pack, x.By = packKept, []string{byNew, byRestart}[r.IntN(2)]
+		x.By = []string{byNew, byRestart}[r.IntN(2)]
+		x.Pack = []string{packKept, packMisread}[r.IntN(2)]
 	case x.Pack == packRecharged && (x.By == byFresh || !full || p.hasFault(Reboot)): // a boot and a full charge are another pack's
 		x.Pack = packKept
 	}

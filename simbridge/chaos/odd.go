@@ -54,6 +54,8 @@ func (p *plan) drawOdd(c *Config, k int) {
 			p.EndSlot = first.StartSlot + first.DurationSlots + 10
 			p.Slots = max(p.Slots, p.EndSlot+quietSlots)
 		}
+	case coverageCell{PilotPosition, Climbing}: // the others are at their starts before it has climbed again
+		p.StockRates = p.StockRates || p.LowPilot
 	case coverageCell{PilotPosition, Returning}:
 		p.RelaunchesGrounded = true
 	case coverageCell{ArmingRefused, Idle}:
@@ -78,7 +80,7 @@ func (p *plan) drawOdd(c *Config, k int) {
 	switch {
 	case p.LowPilot || p.LoadS > 0 || p.Loops > 0:
 	case slices.Contains([]FaultKind{ProcessKill, PowerCut}, first.Kind) && first.State == Flying && copter >= 0:
-		first.Kind, first.Severe, p.Slots, p.StockRates = StationFlies, one(2), max(p.Slots, 80), true
+		first.Kind, first.Severe, p.Slots, p.StockRates = StationFlies, one(2) && !p.TightHomes, max(p.Slots, 80), true
 		p.Faults = p.Faults[:1]
 	case first.coverageCell == coverageCell{PilotPosition, Returning} && !p.TightHomes:
 		p.Faults = append(p.Faults, fault{coverageCell: coverageCell{ModeRefused, Returning}, DurationSlots: 1, Aircraft: first.Aircraft})
@@ -202,10 +204,10 @@ func (m *mission) injectOdd(ctx context.Context, f fault) error {
 	return nil
 }
 
-// flyByStation has another station fly an ArduCopter whose leader is dead: far away or, if severe, to and fro until the leader is
+// flyByStation has another station fly an ArduCopter whose leader is dead: far away or, if severe, round and round until the leader is
 // back.
 func (m *mission) flyByStation(ctx context.Context, f fault) error {
-	const stepS, fastMPS, slowMPS, turnsAfter, onS = 0.5, 12, 6, 8, 12
+	const stepS, fastMPS, slowMPS, turnsAfter, onS, stopsS = 0.5, 12.0, 6.0, 8, 12, 8
 	a, side := m.autopilots[f.Aircraft], m.world.Physics.AreaSideM
 	way := geo.Local{EastM: fastMPS}
 	if a.State().Position.EastM > side/2 {
@@ -216,17 +218,18 @@ func (m *mission) flyByStation(ctx context.Context, f fault) error {
 	}
 	fly := func(steps int) {
 		for k := range steps {
-			v := way
-			if f.Severe && k/turnsAfter%2 == 1 {
-				v = v.Scale(-1)
+			if f.Severe && k > 0 && k%turnsAfter == 0 { // round a square, and never still
+				way.EastM, way.NorthM = -way.NorthM, way.EastM
 			}
+			v := way
 			a.GuideByStation(&v)
 			m.sleepSlots(ctx, stepS)
 		}
 	}
 	fly(stationS / stepS)
-	if !f.Severe {
+	if !f.Severe { // where it hovers is all that shows it
 		a.GuideByStation(nil)
+		m.sleepSlots(ctx, stopsS)
 		return nil
 	}
 	go func() {

@@ -154,7 +154,7 @@ func needsAirborneAircraft(k FaultKind) bool {
 
 // aircraftIsDue reports whether a fault can begin at an aircraft now.
 func (m *mission) aircraftIsDue(f *fault, i int) bool {
-	const farM, waitSlots = 100, 8
+	const farM, waitSlots, descendsM = 100, 8, 15
 	if f.State == Idle {
 		return true
 	}
@@ -175,7 +175,8 @@ func (m *mission) aircraftIsDue(f *fault, i int) bool {
 		}
 		return seen.streamed && s.Mode != autopilot.ModeOffboard
 	case Climbing: // once the leader can know that it is armed; near H its take-off ends in Hold
-		return seen.shownArmed && (f.Kind != PilotHold || s.HeightM > 5 && s.Position.UpM < 0.8*m.world.Physics.AltitudeM)
+		high := f.Kind != PilotPosition || !m.plan.LowPilot || s.HeightM > lowPilotM+descendsM
+		return seen.shownArmed && high && (f.Kind != PilotHold || s.HeightM > 5 && s.Position.UpM < 0.8*m.world.Physics.AltitudeM)
 	case Landing: // at a height by the plan, and a stall during the touchdown
 		if f.Kind == ProcessStall {
 			return s.Mode == autopilot.ModeLand && s.HeightM < touchdownM

@@ -227,7 +227,8 @@ func (c *check) toldDuty() {
 		led, piloted := c.certain(a)
 		led, piloted = c.disturbed(a, led), c.disturbed(a, piloted)
 		lands := a.in(func(s *state) bool { return s.Mode == land && s.Armed && s.heightM() > 1 }).from(lastsS)
-		down[a.number] = c.disturbed(a, a.in(func(s *state) bool { return s.OnGround && !s.Armed }).from(downS))
+		stands := a.in(func(s *state) bool { return s.OnGround && s.Mode != offboard && s.Mode != takeoff })
+		down[a.number] = c.disturbed(a, stands.from(downS))
 		all[a.number] = who{lands.and(led), a.offboard.from(lastsS).and(led), piloted}
 	}
 	c.told(func(s *status, t *telemetry.StatusAircraft, a *aircraft, _ float64) {

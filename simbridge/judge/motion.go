@@ -24,7 +24,8 @@ var motionRules = []Rule{
 	{"speed", "true speed, in OFFBOARD for 3 s", "the lesser limit of configuration and autopilot, a tenth and 1 m/s", contract + "V_max",
 		(*check).speed},
 	{"hold", "true speed, 10 s after a hold", "0.75 m/s", contract + "hold", (*check).still},
-	{"hold drifts", "true position in a hold", "7.5 m from where it came to rest, 1.5 m from where it was 10 s after the hold",
+	{"hold drifts", "true position in a hold", "7.5 m from where it came to rest, or back from where it came " +
+		"farthest, 1.5 m from where it was 10 s after the hold",
 		contract + "hold", (*check).drift},
 	{"moves on", "true motion of the fleet after a resume", "4 m in 12 s", contract + "resume", (*check).movesOn},
 	{"stop", "true mode", "neither OFFBOARD nor a take-off 6 s after a stop", contract + "stop", (*check).stop},
@@ -257,11 +258,13 @@ func (f *flight) near(a *aircraft, withinM float64) spans {
 const stopS = 10
 
 // heldStill is when an aircraft is to stand still: a hold is in force, and nothing keeps its leader from it.
-func (c *check) heldStill(a *aircraft) spans { return c.heldFrom(a, stopS) }
+func (c *check) heldStill(a *aircraft) spans { return c.heldFrom(a, stopS, aloneM) }
 
-// heldFrom is that from so long after the hold, or its flight by setpoints, began.
-func (c *check) heldFrom(a *aircraft, afterS float64) spans {
-	const nearM = 40
+// aloneM is how far from others one is to be held where it is.
+const aloneM = 40
+
+// heldFrom is that from so long after the hold, or its flight by setpoints, began, and so far from others.
+func (c *check) heldFrom(a *aircraft, afterS, nearM float64) spans {
 	in := a.offboard.and(a.led).from(afterS).and(c.crewHolds().from(afterS))
 	if when := c.near(a, nearM).and(in); len(when) > 0 {
 		c.finding.Assumed["another is near"] += when.lengthS()
@@ -324,10 +327,20 @@ func (c *check) drift() {
 	const mostM, gustS2, restsMPS, backM = 1.5, 3.0, 0.75, 7.5
 	for _, a := range c.aircraft {
 		var rested []span // one that comes to rest beyond its place stays there
-		for _, x := range c.heldFrom(a, 0) {
+		for _, x := range c.heldFrom(a, 0, aloneM) {
 			if k := slices.IndexFunc(a.states, func(s state) bool { return s.timeS > x.fromS+1 && s.speedMPS() < restsMPS }); k >= 0 {
 				rested = append(rested, span{a.states[k].timeS, x.toS})
 			}
+		}
+		for _, x := range c.heldFrom(a, 0, aloneM-a.stopsInM) { // nor does one that turns without a rest
+			from, farM := a.at(x.fromS).PositionM, 0.0
+			c.always(a, spans{x}, 0, func(s *state) (float64, float64) {
+				offM := horizontalM(sub(s.PositionM, from))
+				farM = max(farM, offM)
+				return farM - offM, backM + gustS2*a.GustMPS2
+			}, func(s *state, value, _ float64) string {
+				return fmt.Sprintf("aircraft %d flies %.1f m back in a hold", a.number, value)
+			})
 		}
 		for _, x := range newSpans(rested...) {
 			from := a.at(x.fromS).PositionM

@@ -48,7 +48,7 @@ func (c *check) packAtRest() {
 				most += restShare * now.PackJ
 				c.finding.Assumed["read by its voltage"]++
 			}
-			off := max(min(now.LeftJ, before.LeftJ)-*t.UsableJ, *t.UsableJ-max(now.LeftJ, before.LeftJ), 0)
+			off := max(min(now.LeftJ, before.LeftJ)-*t.UsableJ, *t.UsableJ-max(now.LeftJ, before.LeftJ, 0), 0)
 			c.atMost(s.timeS, off, most, "the status has %.0f J that aircraft %d may use, on the ground it has %.0f",
 				*t.UsableJ, t.Number, now.LeftJ)
 		}

@@ -235,10 +235,15 @@ func (c *check) unclearAirJ(homeJ, timeS float64) float64 {
 
 // waitsS is how long an aircraft may have to wait until others that land beside it are lower.
 func (f *flight) waitsS(a *aircraft, timeS float64) (waitS float64) {
+	return f.waitsFor(a, timeS, func(*aircraft) bool { return true })
+}
+
+// waitsFor is that for some of them.
+func (f *flight) waitsFor(a *aircraft, timeS float64, waits func(*aircraft) bool) (waitS float64) {
 	const nearHomesM, comesInS, belowM = 40, 5, 30
 	home, _ := a.homeAt(timeS)
 	for _, o := range f.aircraft {
-		if o != a && math.Hypot(o.StandM[0]-home[0], o.StandM[1]-home[1]) <= nearHomesM {
+		if o != a && waits(o) && math.Hypot(o.StandM[0]-home[0], o.StandM[1]-home[1]) <= nearHomesM {
 			waitS += comesInS + o.descentS(f.Physics.AltitudeM) - o.descentS(f.Physics.AltitudeM-belowM)
 		}
 	}

@@ -39,6 +39,8 @@ var toldRules = []Rule{
 	{"far from home", "statuses, true joules of the least way home", "0.95 to 1.07 of it and 1 kJ, a wait for others besides; in " +
 		"wind 0.8 to 2.3",
 		contract + "status", (*check).farFromHome},
+	{"leaves in time", "statuses, true charge of one that serves", "the reserve, 0.95 of the least way home and of the wait for those in " +
+		"the air beside it, less 2 kJ, and in wind 0.8", "paper, C6", (*check).leavesInTime},
 	{"kept up", "statuses, the budget", "no slot in which one leaves that the crew lets not land", contract + "budgets", (*check).keptUp},
 	{"stalled loop", "HEARTBEATs that arrive at an ArduCopter in GUIDED, beacons, statuses", "none of the leader's 14 s after the last " +
 		"decision, so that it comes home", "docs/failures.md", (*check).stalledLoop},
@@ -377,6 +379,43 @@ func (c *check) farFromHome() {
 			*t.HomeJ, a.number, homeJ)
 		c.atMost(s.timeS, *t.HomeJ, (most+off)*homeJ+waitJ+slackJ, "the status has %.0f J of a way home for aircraft %d, it takes %.0f",
 			*t.HomeJ, a.number, homeJ)
+	})
+}
+
+// leavesInTime is of one that serves: its pack has its way home, and the reserve by joules. Those that fly beside it may land first.
+func (c *check) leavesInTime() {
+	const slackJ, knownS = 2000.0, 5
+	if c.World == nil {
+		return
+	}
+	share := 0.95
+	if len(c.end.WindMPS) > 0 {
+		share = 0.8
+	}
+	truth := world.NewScenario(c.World, c.Seed)
+	led, off := make([]spans, len(c.aircraft)), 0.0
+	for i, a := range c.aircraft {
+		off = max(off, math.Abs(a.gain()-1))
+		led[i] = c.disturbed(a, c.surelyLed(a).and(a.inAir)).from(knownS)
+	}
+	c.told(func(s *status, t *telemetry.StatusAircraft, a *aircraft, _ float64) {
+		now := a.at(s.timeS)
+		if t.Duty != telemetry.DutyServing || now.Mode != offboard || now.PackJ == 0 || !led[a.number-1].contains(s.timeS) ||
+			!c.foresees(s, a.number) {
+			return
+		}
+		kept, keptShare, _ := c.kept(a, s.timeS)
+		if kept == 0 && keptShare == 0 {
+			kept = reserveJ
+		}
+		p := packFlight{check: c, a: a, landing: landing{at: now}, truth: truth}
+		beside := func(o *aircraft) bool { return led[o.number-1].contains(s.timeS) }
+		homeJ := p.leastHomeJ(now) + c.waitsFor(a, s.timeS, beside)*p.powerW(s.timeS, physics.Position{})
+		// What flying costs is measured by the sensors of all.
+		sensorJ := math.Abs(a.gain()-1)*now.SpentJ + off*homeJ + 2*heldErrorW*a.MonitorS
+		least := max(kept, keptShare*now.PackJ) + share*homeJ - slackJ - sensorJ
+		c.atMost(s.timeS, least, max(now.LeftJ, 1e-9), "aircraft %d serves with %.0f J left, its way home and its reserve take %.0f",
+			a.number, now.LeftJ, least)
 	})
 }
 
