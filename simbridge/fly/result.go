@@ -174,6 +174,11 @@ func problems(s *report.Summary, spentBeforeJ func(slot int) float64) (list []st
 		list = append(list, fmt.Sprintf("%d of %d slots were missed: the leader or the broker was away, or this machine too busy "+
 			"for speed %v", s.MissedSlots, slots, s.Speed))
 	}
+	for _, a := range s.Aircraft {
+		if a.LeftJ < 0 {
+			list = append(list, fmt.Sprintf("aircraft %d drew %.1f %% more than its pack holds", a.Number, -100*a.LeftJ/a.PackJ))
+		}
+	}
 	if s.Slots+s.MissedSlots < s.PlannedSlots { // it ended early
 		return list
 	}

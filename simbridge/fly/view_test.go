@@ -35,6 +35,7 @@ func TestProblems(t *testing.T) {
 			"10; decisions late: 13)"}},
 		"less left": {100, 0, 100, 0, -0.1, 11000, []string{
 			"aircraft 1 landed with 18.3 % of its pack, and the budget asks for 20.0 %"}},
+		"empty, ended early":  {40, 0, 100, 0, 0, -2640, []string{"aircraft 1 drew 4.4 % more than its pack holds"}},
 		"passed, ended early": {40, 0, 100, 0, 0.012, 0, nil},
 		"left over":           {100, 0, 100, 0, -0.2, 20000, nil},
 	} {
