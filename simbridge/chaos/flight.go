@@ -95,7 +95,7 @@ func (m *mission) startMission(ctx context.Context) error {
 	if err := m.runUntil(ctx, "the faults in idle are not over", func() bool { return !m.awaitsFaultIn(Idle) }); err != nil {
 		return err
 	}
-	for began := time.Now(); ; {
+	for began := time.Now(); !m.isEnding(); {
 		a := m.newMissionRequest(telemetry.ActionStart, m.allAircraft()...)
 		if m.crew.sendAndWait(ctx, a) {
 			break
