@@ -61,11 +61,14 @@ func (p *plan) drawAdded(c *Config, k int) {
 		if p.GroundWork = works[r.IntN(len(works))]; p.GroundWork == launchUsedPack && p.NoCharge { // nobody could know
 			p.GroundWork = launchTwo
 		}
+		if p.GroundWork == launchTwo && p.hasFault(PilotDisarm) && k%4 >= 2 { // few others have one on the ground in the slots
+			p.GroundWork = launchBeside
+		}
 	}
 	if c.Processes || p.lands() || p.BoundedPacks || !p.isUndisturbed() || p.hasFaultIn(Idle) || p.hasFault(onlyFirst...) {
 		return
 	}
-	if k%rareEvery == 0 && !p.hasFaultIn(Climbing, Engaging) {
+	if k%rareEvery == 0 && !p.hasFaultIn(Climbing, Engaging) && !p.fliesCopters() {
 		x := rareFaults[k/rareEvery%len(rareFaults)]
 		p.StockRates = p.StockRates || x.Kind == LowBattery // its climb is long enough
 		p.Faults = append(p.Faults, fault{coverageCell: x, DurationSlots: 1, Aircraft: k % p.Aircraft})
@@ -146,9 +149,11 @@ func (m *mission) injectAdded(ctx context.Context, f fault) (met bool, err error
 	case DiskOrders:
 		m.orderWhileDiskStands(ctx, f)
 	case ReturnAtOnce:
+		const afterS = 0.015
 		for began := m.elapsedSlots(); m.watch.of(i).shownMode != autopilot.ModeHold && m.elapsedSlots() < began+20; {
 			m.sleepSlots(ctx, 0.01)
 		}
+		m.sleepSlots(ctx, afterS*float64(f.DurationSlots)) // by then its leader may have decided on it, before the next position
 		m.crew.send(m.newMissionRequest(telemetry.ActionReturn))
 	case NewWhileLost:
 		const mostS = 150

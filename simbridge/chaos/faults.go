@@ -416,7 +416,9 @@ func (m *mission) injectDiskStall(ctx context.Context, f fault) (met bool, err e
 	m.sleepSlots(ctx, beganBeforeS)
 	random := rand.New(rand.NewPCG(m.plan.Seed, 2))
 	for range 2 * perSlot { // one of them comes while a settlement is being written
-		m.crew.send(m.crew.newRequest(random, "budget"))
+		if !f.Severe { // else that is all that waits
+			m.crew.send(m.crew.newRequest(random, "budget"))
+		}
 		m.sleepSlots(ctx, 1.0/perSlot)
 	}
 	m.sleepSlots(ctx, float64(stallS)-2-beganBeforeS)

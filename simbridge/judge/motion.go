@@ -36,8 +36,8 @@ var motionRules = []Rule{
 		"setpoints stream",
 		(*check).failsafe},
 	{"climb", "true take-off", "25 s after an accepted start or launch", contract + "start", (*check).climb},
-	{"rejoin", "true mode", "OFFBOARD again 10 s after the leader, or the link, is back, if it was before; 2.5 s " +
-		"after the disk is",
+	{"rejoin", "true mode", "OFFBOARD again 10 s after the leader shows itself, or the link is back, if it was before; " +
+		"3.2 s after a leader is started, 2.5 s after the disk is back",
 		contract + "pilots and failsafes", (*check).rejoin},
 	{"touchdown", "true speed of descent", "1.3 of MPC_LAND_SPEED, or LAND_SPEED, and 0.3 m/s", "PX4, ArduCopter", (*check).touchdown},
 	{"home", "true place of touchdown, led", "5 m from where it took off", "paper, Sec. III; " + contract + "return", (*check).home},
@@ -631,9 +631,14 @@ func (f *flight) stopsClimb(fromS, toS float64) bool {
 
 // rejoin: of those that flew by setpoints for three seconds before the leader was away, or the link for less than loses an aircraft.
 func (c *check) rejoin() {
-	const withinS = 10
+	const withinS, startsS = 10, 3.2
+	loads := c.fault(0, record.LeaderLoads)
 	for _, x := range c.fault(0, record.LeaderDown) {
 		for _, a := range c.aircraft {
+			if !loads.touches(x.toS, x.toS+withinS) {
+				c.rejoins(a, x, x.toS, startsS, "its leader", "link cut", "lost heartbeats", "station silent", "late datagrams",
+					"broker away")
+			}
 			c.rejoins(a, x, c.firstStatusAfter(x.toS), withinS, "its leader", "link cut", "lost heartbeats", "station silent",
 				"late datagrams")
 		}
@@ -828,11 +833,16 @@ func (f *flight) boundsPacks() bool {
 
 // leftUp: one that is its leader's follows setpoints or comes down.
 func (c *check) leftUp() {
-	const mostS, lowM = 12, 5
+	const mostS, lowM, backS = 12, 5, 2
 	for _, a := range c.aircraft {
 		in := a.in(func(s *state) bool { return s.Mode == hold && s.Armed && s.heightM() > lowM }).and(a.led)
 		for _, o := range c.missionOrders(telemetry.ActionStop) {
 			in = in.without(spans{{o.sentS, c.givenBackAfter(a, o.deliveredS)}})
+		}
+		for _, x := range c.fault(a.number, "link_loss") { // an order passes over one that was lost, and is just back
+			if x.toS-x.fromS > lostS-1 {
+				in = in.without(spans{{x.fromS, c.givenBackAfter(a, x.toS+backS)}})
+			}
 		}
 		in = c.assumeAll(a, in, "link cut", "leader away", "lost heartbeats", "late datagrams", "station silent", "disk stands",
 			"stream over", "mode refused")

@@ -125,7 +125,7 @@ func (f *flight) tell(timeS float64, state string, slot int) {
 			duty = telemetry.DutyHome
 		}
 		slotsJ := a.spentJ(f.epochS+float64(slot+1)) - a.spentJ(f.epochS)
-		s.FloorJ += slotsJ + bestW*float64(f.Slots-1-slot)
+		s.SpentJ, s.FloorJ = s.SpentJ+slotsJ, s.FloorJ+slotsJ+bestW*float64(f.Slots-1-slot)
 		s.TransitJ += a.spentJ(timeS) - slotsJ
 		s.Aircraft = append(s.Aircraft, telemetry.StatusAircraft{Number: a.number, PositionM: &p, SpeedMPS: &v, AgeS: &age, Battery: &left,
 			Mode: now.Mode, Role: role, SpentJ: slotsJ, Duty: duty})
