@@ -208,7 +208,7 @@ func (m *mission) orderWhileDiskStands(ctx context.Context, f fault) {
 	switch {
 	case f.State == Stopped:
 		orders = []*request{m.newMissionRequest(telemetry.ActionReturn)}
-	case m.plan.Ending == endReturn && f.Severe: // what the crew gives back first is overtaken
+	case m.plan.Ending == endReturn && !f.Severe: // what the crew gives back first is overtaken
 		m.pilotChooses(i, autopilot.ModePosition)
 		m.sleepSlots(ctx, knownS)
 		orders = append([]*request{order(telemetry.ActionResume, i)}, orders...)

@@ -3,6 +3,7 @@ package judge
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"prefdt/simbridge/record"
 	"prefdt/telemetry"
@@ -22,8 +23,8 @@ var controlRules = []Rule{
 	{"obeyed", "accepted resumes and returns, true modes and positions", "12 s until one in the air follows setpoints, climbs or " +
 		"lands; 8 s until one that is called alone is nearer to its home; none is resumed as it touches down", contract + "answers",
 		(*check).obeyed},
-	{"returns", "answers to return, true modes", "none is refused of a stopped fleet whose HEARTBEATs show it in Hold",
-		contract + "return", (*check).returns},
+	{"returns", "answers to return, true modes", "none is refused of a stopped fleet whose HEARTBEATs show it in Hold; one of named " +
+		"aircraft is overtaken by the flight's end alone", contract + "return; commands", (*check).returns},
 }
 
 // obeyed: an accepted command is in force. A return waits for no disk, so that it counts from when it is delivered.
@@ -95,6 +96,10 @@ func (c *check) comesNearer(a *aircraft, o *order) {
 func (c *check) returns() {
 	const quietS, highM = 5, 15
 	for _, o := range c.genuine() {
+		if overtaken := strings.HasPrefix(o.answer.Reason, "overtaken"); overtaken && o.mission.Action == telemetry.ActionReturn &&
+			!c.excusesFrom(o.sentS, o.answeredS, "comes home by itself", "contact lost") {
+			c.holds(o.answeredS, c.slotsEndS() < o.answeredS, "%s is refused, and the slots go on: %s", o.body, o.answer.Reason)
+		}
 		if o.mission.Action != telemetry.ActionReturn || len(o.mission.Aircraft) > 0 || math.IsInf(o.answeredS, 1) ||
 			c.stateAt(o.deliveredS) != telemetry.StateStopped {
 			continue
