@@ -572,6 +572,12 @@ func (m *mission) restartAfter(ctx context.Context, slots float64, act, lose fun
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+	const busyS = 6
+	for _, a := range m.autopilots {
+		if m.plan.AutopilotMaxMPS > 0 { // the limit is in the ledger
+			a.DelayParameters(busyS)
+		}
+	}
 	err := m.startAgain(ctx, m.plan.LoadS)
 	m.noteFault(record.LeaderDown, 0, true, "")
 	m.noteLeaderReturned()

@@ -27,8 +27,8 @@ var motionRules = []Rule{
 	{"hold drifts", "true position in a hold", "7.5 m from where it came to rest, 1.5 m from where it was 10 s after the hold",
 		contract + "hold", (*check).drift},
 	{"moves on", "true motion of the fleet after a resume", "4 m in 12 s", contract + "resume", (*check).movesOn},
-	{"stop", "true mode", "neither OFFBOARD nor a take-off 6 s after a stop; no PX4 is left to Hold at over 4 m/s in " +
-		"its first 3 s", contract + "stop; docs/failures.md", (*check).stop},
+	{"stop", "true mode, answers", "neither OFFBOARD nor a take-off 6 s after a stop, which no fleet that is started refuses; no PX4 " +
+		"is left to Hold at over 4 m/s in its first 3 s", contract + "stop; docs/failures.md", (*check).stop},
 	{"return", "true touchdown", "the way at v*, the descent at the autopilot's rates, what others with near homes take, 20 s and a third",
 		contract + "return", (*check).comesHome},
 	{"pack", "true charge and failsafe, led in the air", "never empty, and no failsafe for a low battery", "paper, C6", (*check).pack},
@@ -385,6 +385,13 @@ func (c *check) movesOn() {
 
 func (c *check) stop() {
 	const withinS = 6
+	for _, o := range c.genuine() { // it follows the start that is being written
+		for _, s := range c.missionOrders(telemetry.ActionStart) {
+			if o.mission.Action == telemetry.ActionStop && s.deliveredS < o.sentS && s.answeredS > o.sentS && !math.IsInf(o.answeredS, 1) {
+				c.holds(o.answeredS, o.accepted, "%s is refused, and %s accepted: %s", o.body, s.body, o.answer.Reason)
+			}
+		}
+	}
 	for _, o := range c.missionOrders(telemetry.ActionStop) {
 		for _, a := range c.aircraft {
 			s := a.at(o.firstS)
