@@ -56,7 +56,8 @@ const rareEvery = 8
 func (p *plan) drawAdded(c *Config, k int) {
 	r := rand.New(rand.NewPCG(c.Seed, 1<<59|uint64(k)))
 	p.RetainedReports, p.EmptyBattery = r.IntN(4) == 0, r.IntN(4) == 0
-	p.NoneLed = k/2%2 == 0 && p.hasFault(ProcessKill) && p.hasFault(PilotPosition, PilotHold) && !p.fliesCopters() && p.Site == nil
+	p.NoneLed = k/2%2 == 0 && p.hasFault(ProcessKill) && p.hasFault(PilotPosition, PilotHold) && !p.fliesCopters() && p.Site == nil &&
+		!p.lands()
 	if works := []groundWork{launchBeside, launchTwo, launchUsedPack}; r.IntN(2) == 0 && p.RelaunchesGrounded && p.MonitorS == 0 {
 		if p.GroundWork = works[r.IntN(len(works))]; p.GroundWork == launchUsedPack && p.NoCharge { // nobody could know
 			p.GroundWork = launchTwo
@@ -120,14 +121,15 @@ func (m *mission) injectAdded(ctx context.Context, f fault) (met bool, err error
 		m.sleepSlots(ctx, 2)
 	case QuickReboot:
 		const knownS, headS = 3, 1
-		if f.Severe { // in its pilot's Hold, so that its first HEARTBEAT shows nothing of it
+		held := f.Severe && f.DurationSlots%2 == 0 && !m.plan.isCopter(i)
+		if held { // in its pilot's Hold, so that its first HEARTBEAT shows nothing of it
 			m.pilotChooses(i, autopilot.ModeHold)
 			m.sleepSlots(ctx, knownS)
 		}
 		m.watch.take(i)
 		m.noteFault(string(Reboot), i+1, false, "")
 		a.RebootQuickly()
-		if f.Severe {
+		if held {
 			m.sleepSlots(ctx, headS)
 			m.crew.send(m.newMissionRequest(telemetry.ActionResume, i))
 			m.sleepSlots(ctx, headS)

@@ -185,10 +185,10 @@ func (m *mission) finish(ctx context.Context) error {
 
 // stopLanding has the crew stop the fleet on its way home, once an aircraft lands.
 func (m *mission) stopLanding(ctx context.Context) error {
-	const highM = 10
+	const highM, shownM = 10, 80 // once its leader knows
 	lands := func(a *autopilot.Autopilot) bool {
 		s := a.State()
-		return s.Mode == autopilot.ModeLand && s.HeightM > highM
+		return s.Mode == autopilot.ModeLand && s.HeightM > highM && s.HeightM < shownM
 	}
 	err := m.runUntil(ctx, "no aircraft lands", func() bool { return slices.ContainsFunc(m.autopilots, lands) || !m.isIn(Returning) })
 	if err != nil || !m.isIn(Returning) {
