@@ -137,6 +137,11 @@ func (a *Autopilot) IgnoreStation(seconds float64) {
 	a.withVehicle(func(v *vehicle) { v.stationIgnoredUntilUS = v.timeUS + int64(seconds*1e6) })
 }
 
+// DelayParameters has no request of a parameter be answered for a while, as while another station has all of them sent.
+func (a *Autopilot) DelayParameters(seconds float64) {
+	a.withVehicle(func(v *vehicle) { v.parametersBusyUntilUS = v.timeUS + int64(seconds*1e6) })
+}
+
 // Oddities are what an autopilot does otherwise than others.
 type Oddities struct {
 	Refuses     []Mode // commands to these modes

@@ -67,6 +67,12 @@ func (v *vehicle) handleMessage(from sender, m message.Message, t *Traffic) []me
 		t.Commands++
 		return v.handleCommand(from, command{m.Command, [7]float64{float64(m.Param1), float64(m.Param2), float64(m.Param3),
 			float64(m.Param4), degrees(m.X), degrees(m.Y), float64(m.Z)}})
+	case *common.MessageParamRequestRead, *common.MessageParamRequestList:
+		if v.timeUS < v.parametersBusyUntilUS {
+			return nil
+		}
+	}
+	switch m := m.(type) {
 	case *common.MessageParamRequestRead:
 		i := int(m.ParamIndex)
 		if i >= 0 {

@@ -100,6 +100,7 @@ type vehicle struct {
 	linksCutUntilUS         int64                        // until then nothing is sent or received
 	externalBattery         *common.MessageBatteryStatus // the last external one, for a pack that measures nothing itself
 	gcsHeartbeatUS          int64                        // when a ground station's HEARTBEAT was last received; 0: never
+	parametersBusyUntilUS   int64                        // until then no request of one is answered
 	stationIgnoredUntilUS   int64                        // until then no HEARTBEAT of a ground station counts
 	armingDenial            string                       // why arming is denied; empty: it is not
 	armingRefusal           string                       // why arming fails in spite of good checks; empty: it does not

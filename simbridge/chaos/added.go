@@ -30,9 +30,12 @@ var addedFaults = []coverageCell{
 	{DiskOrders, Stopped}, {ReturnAtOnce, Stopped}, {NewWhileLost, Stopped},
 }
 
+// rareFaults are those that fewer missions have, for they end a flight early, or its climb.
+var rareFaults = []coverageCell{{DiskOrders, Idle}, {DiskOrders, Climbing}, {LowBattery, Climbing}}
+
 // isAdded reports whether a fault is none of a run's cells.
 func (x coverageCell) isAdded() bool {
-	return slices.Contains(addedFaults, x) || slices.Contains(oddFaults, x)
+	return slices.Contains(addedFaults, x) || slices.Contains(rareFaults, x) || slices.Contains(oddFaults, x)
 }
 
 // groundWork is what the crew does with an aircraft on the ground before it launches it again.
@@ -46,16 +49,30 @@ const (
 	fullPackFitted groundWork = "full_pack_fitted"
 )
 
+// rareEvery is of how many missions one may have such a fault, whatever is drawn.
+const rareEvery = 8
+
 // drawAdded draws them for missions in which nothing else takes an aircraft from its leader or delays what that does.
 func (p *plan) drawAdded(c *Config, k int) {
 	r := rand.New(rand.NewPCG(c.Seed, 1<<59|uint64(k)))
 	p.RetainedReports, p.EmptyBattery = r.IntN(4) == 0, r.IntN(4) == 0
+	p.NoneLed = k/2%2 == 0 && p.hasFault(ProcessKill) && p.hasFault(PilotPosition, PilotHold) && !p.fliesCopters() && p.Site == nil &&
+		!p.lands()
 	if works := []groundWork{launchBeside, launchTwo, launchUsedPack}; r.IntN(2) == 0 && p.RelaunchesGrounded && p.MonitorS == 0 {
 		if p.GroundWork = works[r.IntN(len(works))]; p.GroundWork == launchUsedPack && p.NoCharge { // nobody could know
 			p.GroundWork = launchTwo
 		}
+		if p.GroundWork == launchTwo && p.hasFault(PilotDisarm) && k%4 >= 2 { // few others have one on the ground in the slots
+			p.GroundWork = launchBeside
+		}
 	}
 	if c.Processes || p.lands() || p.BoundedPacks || !p.isUndisturbed() || p.hasFaultIn(Idle) || p.hasFault(onlyFirst...) {
+		return
+	}
+	if k%rareEvery == 0 && !p.hasFaultIn(Climbing, Engaging) && !p.fliesCopters() {
+		x := rareFaults[k/rareEvery%len(rareFaults)]
+		p.StockRates = p.StockRates || x.Kind == LowBattery // its climb is long enough
+		p.Faults = append(p.Faults, fault{coverageCell: x, DurationSlots: 1, Aircraft: k % p.Aircraft})
 		return
 	}
 	possible := slices.DeleteFunc(slices.Clone(addedFaults), func(x coverageCell) bool {
@@ -103,9 +120,22 @@ func (m *mission) injectAdded(ctx context.Context, f fault) (met bool, err error
 		a.SetParameter(u.name, u.safe)
 		m.sleepSlots(ctx, 2)
 	case QuickReboot:
+		const knownS, headS = 3, 1
+		held := f.Severe && f.DurationSlots%2 == 0 && !m.plan.isCopter(i)
+		if held { // in its pilot's Hold, so that its first HEARTBEAT shows nothing of it
+			m.pilotChooses(i, autopilot.ModeHold)
+			m.sleepSlots(ctx, knownS)
+		}
 		m.watch.take(i)
 		m.noteFault(string(Reboot), i+1, false, "")
 		a.RebootQuickly()
+		if held {
+			m.sleepSlots(ctx, headS)
+			m.crew.send(m.newMissionRequest(telemetry.ActionResume, i))
+			m.sleepSlots(ctx, headS)
+			m.noteFault(string(Reboot), i+1, true, "")
+			break
+		}
 		for range 8 {
 			m.sleepSlots(ctx, 0.25)
 			m.crew.send(m.newMissionRequest(telemetry.ActionResume, i))
@@ -121,9 +151,11 @@ func (m *mission) injectAdded(ctx context.Context, f fault) (met bool, err error
 	case DiskOrders:
 		m.orderWhileDiskStands(ctx, f)
 	case ReturnAtOnce:
+		const afterS = 0.015
 		for began := m.elapsedSlots(); m.watch.of(i).shownMode != autopilot.ModeHold && m.elapsedSlots() < began+20; {
 			m.sleepSlots(ctx, 0.01)
 		}
+		m.sleepSlots(ctx, afterS*float64(f.DurationSlots)) // by then its leader may have decided on it, before the next position
 		m.crew.send(m.newMissionRequest(telemetry.ActionReturn))
 	case NewWhileLost:
 		const mostS = 150
@@ -152,8 +184,25 @@ func (m *mission) pilotChooses(i int, mode autopilot.Mode) {
 	m.autopilots[i].SetModeByRC(mode)
 }
 
+// pilotsTakeAll has pilots take all aircraft in the air, which their leader then knows.
+func (m *mission) pilotsTakeAll(ctx context.Context) {
+	const knownS = 3
+	for _, i := range m.airborne() {
+		m.pilotChooses(i, autopilot.ModePosition)
+	}
+	m.sleepSlots(ctx, knownS)
+}
+
 // orderWhileDiskStands has the crew end the flight, in different ways, while the disk finishes no write.
 func (m *mission) orderWhileDiskStands(ctx context.Context, f fault) {
+	switch f.State {
+	case Idle:
+		m.stopWhileStarting(ctx)
+		return
+	case Climbing:
+		m.climbWhileDiskStands(ctx)
+		return
+	}
 	const knownS, standsS, betweenS = 3, 16, 1.5
 	order := func(action string, aircraft ...int) *request { return m.crew.newRequest(m.random, action, aircraft...) }
 	orders := []*request{order(string(m.plan.Ending))}
@@ -161,7 +210,7 @@ func (m *mission) orderWhileDiskStands(ctx context.Context, f fault) {
 	switch {
 	case f.State == Stopped:
 		orders = []*request{m.newMissionRequest(telemetry.ActionReturn)}
-	case m.plan.Ending == endReturn && f.Severe: // what the crew gives back first is overtaken
+	case m.plan.Ending == endReturn && !f.Severe: // what the crew gives back first is overtaken
 		m.pilotChooses(i, autopilot.ModePosition)
 		m.sleepSlots(ctx, knownS)
 		orders = append([]*request{order(telemetry.ActionResume, i)}, orders...)
@@ -187,6 +236,38 @@ func (m *mission) orderWhileDiskStands(ctx context.Context, f fault) {
 		m.sleepSlots(ctx, 10)
 		m.crew.send(order(string(m.plan.Ending)))
 	}
+}
+
+// stopWhileStarting has the crew stop a fleet whose start is still being written.
+func (m *mission) stopWhileStarting(ctx context.Context) {
+	const betweenS, settlesS = 2, 20
+	m.sleepSlots(ctx, settlesS) // by then a start is accepted
+	m.noteFault(string(DiskStall), 0, false, "")
+	release := m.hangDisk()
+	m.crew.send(m.newMissionRequest(telemetry.ActionStart, m.allAircraft()...))
+	m.sleepSlots(ctx, betweenS)
+	m.crew.send(m.newMissionRequest(telemetry.ActionStop))
+	m.sleepSlots(ctx, betweenS)
+	release()
+	m.noteFault(string(DiskStall), 0, true, "")
+	m.sleepSlots(ctx, settlesS)
+}
+
+// climbWhileDiskStands has the disk finish no write as the climb ends.
+func (m *mission) climbWhileDiskStands(ctx context.Context) {
+	const share, standsS = 0.7, 9
+	high := func(a *autopilot.Autopilot) bool {
+		s := a.State()
+		return s.Mode == autopilot.ModeTakeoff && s.Position.UpM > share*m.world.Physics.AltitudeM
+	}
+	for m.isIn(Climbing) && !slices.ContainsFunc(m.autopilots, high) && ctx.Err() == nil {
+		m.sleepSlots(ctx, 0.1)
+	}
+	m.noteFault(string(DiskStall), 0, false, "")
+	release := m.hangDisk()
+	m.sleepSlots(ctx, standsS)
+	release()
+	m.noteFault(string(DiskStall), 0, true, "")
 }
 
 // prepareGround does the crew's work with an aircraft on the ground, and returns which are to be launched now.

@@ -129,6 +129,10 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		return a.State().Traffic.Delayed > before.Delayed, nil
 	case Reboot:
 		m.watch.take(f.Aircraft)
+		if f.State == Idle && f.Severe { // before, by its watchdog: its clock then shows no time that goes back
+			a.RebootQuickly()
+			m.sleepSlots(ctx, againAfterS)
+		}
 		a.Reboot(!f.Severe)
 		m.sleepSlots(ctx, max(slots, bootS))
 		return a.State().Traffic.Cut > before.Cut, nil
@@ -141,6 +145,9 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 	case ArmingRefused:
 		return m.injectArmingRefused(ctx, f)
 	case ProcessKill:
+		if m.plan.NoneLed {
+			m.pilotsTakeAll(ctx)
+		}
 		switch {
 		case f.Severe && slices.Contains([]State{Flying, Holding, Returning}, f.State):
 			return true, m.restartLeader(ctx, slots, func() error { return m.startElsewhere(ctx, f.DurationSlots%3) })
@@ -159,7 +166,7 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		m.noteLeaderReturned() // as after an absence
 		return true, nil
 	case DiskStall:
-		return m.injectDiskStall(ctx)
+		return m.injectDiskStall(ctx, f)
 	case DiskRefuses:
 		return true, m.injectDiskRefusal(ctx, f)
 	case KillInGap:
@@ -265,7 +272,10 @@ func (m *mission) injectBatteryFault(ctx context.Context, f fault) error {
 	return nil
 }
 
-const bootS = 5 // an autopilot sends nothing while it boots
+const (
+	bootS       = 5   // an autopilot sends nothing while it boots
+	againAfterS = 2.4 // it is rebooted again: less than half of that
+)
 
 // checkSecondBatteryRefused starts a fleet of which an aircraft has a second battery. The
 // leader counts one battery only, and must refuse with that reason until the other is
@@ -397,17 +407,23 @@ func (m *mission) flapBroker(ctx context.Context, address string) error {
 
 // injectDiskStall has the leader's disk not finish a write for longer than its stream of
 // setpoints may go on.
-func (m *mission) injectDiskStall(ctx context.Context) (met bool, err error) {
+func (m *mission) injectDiskStall(ctx context.Context, f fault) (met bool, err error) {
 	const beganBeforeS, perSlot = 0.3, 4 // a write that began before is finished then; commands a slot
+	stallS := diskStallS
+	if f.Severe { // setpoints have ended for over ten seconds then
+		stallS += 8
+	}
 	release := m.hangDisk()
 	times := m.vehicleTimesS()
 	m.sleepSlots(ctx, beganBeforeS)
 	random := rand.New(rand.NewPCG(m.plan.Seed, 2))
 	for range 2 * perSlot { // one of them comes while a settlement is being written
-		m.crew.send(m.crew.newRequest(random, "budget"))
+		if !f.Severe { // else that is all that waits
+			m.crew.send(m.crew.newRequest(random, "budget"))
+		}
 		m.sleepSlots(ctx, 1.0/perSlot)
 	}
-	m.sleepSlots(ctx, diskStallS-2-beganBeforeS)
+	m.sleepSlots(ctx, float64(stallS)-2-beganBeforeS)
 	for i, s := range times {
 		met = met || m.watch.of(i).setpointS > s
 	}
@@ -557,6 +573,12 @@ func (m *mission) restartAfter(ctx context.Context, slots float64, act, lose fun
 	m.sleepSlots(ctx, slots)
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	const busyS = 6
+	for _, a := range m.autopilots {
+		if m.plan.AutopilotMaxMPS > 0 { // the limit is in the ledger
+			a.DelayParameters(busyS)
+		}
 	}
 	err := m.startAgain(ctx, m.plan.LoadS)
 	m.noteFault(record.LeaderDown, 0, true, "")
@@ -711,6 +733,7 @@ func (m *mission) injectForgery(ctx context.Context, f fault) error {
 // injectForgedResults sends results that must not count: of unknown users, and of users
 // in a slot in which they have not reported yet.
 func (m *mission) injectForgedResults(ctx context.Context, f fault) {
+	const believableS = 50
 	for range f.DurationSlots {
 		slot := max(int(m.slotNow()), 0)
 		for n := range 300 {
@@ -720,6 +743,9 @@ func (m *mission) injectForgedResults(ctx context.Context, f fault) {
 			}
 			r := telemetry.Result{Slot: of, CompletionS: 86_000,
 				By: []string{telemetry.ByOffer, telemetry.ByDecision, telemetry.ByLocal}[n%3]}
+			if of == slot && r.By == telemetry.ByLocal { // one that could be true, of a slot that is decided
+				r.Slot, r.CompletionS = max(slot-1, 0), believableS
+			}
 			if payload, err := telemetry.Encode(r); err == nil {
 				m.crew.publish(m.crew.Topics.Result(user), payload)
 			}

@@ -95,7 +95,7 @@ func (m *mission) startMission(ctx context.Context) error {
 	if err := m.runUntil(ctx, "the faults in idle are not over", func() bool { return !m.awaitsFaultIn(Idle) }); err != nil {
 		return err
 	}
-	for began := time.Now(); ; {
+	for began := time.Now(); !m.isEnding(); {
 		a := m.newMissionRequest(telemetry.ActionStart, m.allAircraft()...)
 		if m.crew.sendAndWait(ctx, a) {
 			break
@@ -195,10 +195,10 @@ func (m *mission) finish(ctx context.Context) error {
 
 // stopLanding has the crew stop the fleet on its way home, once an aircraft lands.
 func (m *mission) stopLanding(ctx context.Context) error {
-	const highM = 10
+	const highM, shownM = 10, 80 // once its leader knows
 	lands := func(a *autopilot.Autopilot) bool {
 		s := a.State()
-		return s.Mode == autopilot.ModeLand && s.HeightM > highM
+		return s.Mode == autopilot.ModeLand && s.HeightM > highM && s.HeightM < shownM
 	}
 	err := m.runUntil(ctx, "no aircraft lands", func() bool { return slices.ContainsFunc(m.autopilots, lands) || !m.isIn(Returning) })
 	if err != nil || !m.isIn(Returning) {

@@ -136,6 +136,7 @@ type plan struct {
 	LaterNames      bool       // of ArduCopters' parameters
 	ApartM          float64    // of tight homes
 	Beside          bool       // one comes home by itself as another does whose home is beside its own
+	NoneLed         bool       // all are their pilots' as the leader is killed
 	Nobody          bool       // the only aircraft never arms, and is not launched again
 	EmptyBattery    bool       // each autopilot also tells of one that nothing is measured of
 	RetainedReports bool       // the broker is asked to retain each user's report
@@ -706,7 +707,8 @@ func (p *plan) situation() (names []string) {
 		{"lost", slices.ContainsFunc(p.Faults, fault.losesAircraft)}, {"field", p.Site != nil}, {"many_slots", p.Slots > 150},
 		{"packed_frames", p.Framing == autopilot.PackedFrames}, {"cut_frames", p.Framing == autopilot.CutFrames},
 		{"low_pilot", p.LowPilot}, {"slow_load", p.LoadS > 0}, {"crash_loop", p.Loops > 0}, {"later_names", p.LaterNames},
-		{"nobody", p.Nobody}, {"beside", p.Beside}, {"holds_climb", p.HoldsClimb}, {p.KeepsUp + "_homeward", p.KeepsUp != ""},
+		{"nobody", p.Nobody}, {"none_led", p.NoneLed}, {"beside", p.Beside},
+		{"holds_climb", p.HoldsClimb}, {p.KeepsUp + "_homeward", p.KeepsUp != ""},
 		{"retained_reports", p.RetainedReports}, {"empty_battery", p.EmptyBattery}, {string(p.GroundWork), p.GroundWork != ""},
 		{"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
 	} {

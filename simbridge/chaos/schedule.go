@@ -176,6 +176,10 @@ func (m *mission) aircraftIsDue(f *fault, i int) bool {
 		return seen.streamed && s.Mode != autopilot.ModeOffboard
 	case Climbing: // once the leader can know that it is armed; near H its take-off ends in Hold
 		high := f.Kind != PilotPosition || !m.plan.LowPilot || s.HeightM > lowPilotM+descendsM
+		if f.Kind == LowBattery { // high enough that it does not just touch down
+			const lowM, highM = 25, 50
+			return s.Mode == autopilot.ModeTakeoff && s.HeightM > lowM && s.HeightM < highM
+		}
 		return seen.shownArmed && high && (f.Kind != PilotHold || s.HeightM > 5 && s.Position.UpM < 0.8*m.world.Physics.AltitudeM)
 	case Landing: // at a height by the plan, and a stall during the touchdown
 		if f.Kind == ProcessStall {

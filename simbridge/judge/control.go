@@ -3,6 +3,7 @@ package judge
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"prefdt/simbridge/record"
 	"prefdt/telemetry"
@@ -10,8 +11,9 @@ import (
 
 // controlRules are of who commands an aircraft: what the crew is told of that, and what it can change.
 var controlRules = []Rule{
-	{"told crew", "statuses, heartbeats delivered, the crew's silence", "no age of the crew before its first heartbeat, 4 s at most " +
-		"after 12 s of heartbeats, and no less than its silence but 2 s", contract + "crew's heartbeat", (*check).toldCrew},
+	{"told crew", "statuses, heartbeats delivered, the crew's silence", "no age of the crew before its first heartbeat; after 12 s of " +
+		"heartbeats 4 s, and a quarter of a second over the last one's; no less than its silence but 2 s",
+		contract + "crew's heartbeat", (*check).toldCrew},
 	{"told duty", "statuses, true modes, orders",
 		"one that its pilot has serves nobody and is not on its way; one in OFFBOARD has a duty, and one that its leader lands leaves, " +
 			"until it is down",
@@ -21,8 +23,8 @@ var controlRules = []Rule{
 	{"obeyed", "accepted resumes and returns, true modes and positions", "12 s until one in the air follows setpoints, climbs or " +
 		"lands; 8 s until one that is called alone is nearer to its home; none is resumed as it touches down", contract + "answers",
 		(*check).obeyed},
-	{"returns", "answers to return, true modes", "none is refused of a stopped fleet whose HEARTBEATs show it in Hold",
-		contract + "return", (*check).returns},
+	{"returns", "answers to return, true modes", "none is refused of a stopped fleet whose HEARTBEATs show it in Hold; one of named " +
+		"aircraft is overtaken by the flight's end alone", contract + "return; commands", (*check).returns},
 	{"acts", "answers to hold, return and stop, true modes", "none is refused while one has flown for the leader for 5 s",
 		contract + "dangers and refusals", (*check).acts},
 }
@@ -96,6 +98,10 @@ func (c *check) comesNearer(a *aircraft, o *order) {
 func (c *check) returns() {
 	const quietS, highM = 5, 15
 	for _, o := range c.genuine() {
+		if overtaken := strings.HasPrefix(o.answer.Reason, "overtaken"); overtaken && o.mission.Action == telemetry.ActionReturn &&
+			!c.excusesFrom(o.sentS, o.answeredS, "comes home by itself", "contact lost") {
+			c.holds(o.answeredS, c.slotsEndS() < o.answeredS, "%s is refused, and the slots go on: %s", o.body, o.answer.Reason)
+		}
 		if o.mission.Action != telemetry.ActionReturn || len(o.mission.Aircraft) > 0 || math.IsInf(o.answeredS, 1) ||
 			c.stateAt(o.deliveredS) != telemetry.StateStopped {
 			continue
@@ -150,6 +156,7 @@ func (f *flight) heardFor(forS float64) spans {
 // toldCrew: by its age the crew sees whether its heartbeats arrive, before the mission holds or returns.
 func (c *check) toldCrew() {
 	const lastsS, mostS, slackS = 12, 4, 2
+	const soonS, readS, tickS = 0.5, 0.25, 2 // until one that was delivered is read, and told; a command counts from a tick on
 	heard, silent := c.heardFor(lastsS*c.Speed), c.fault(0, record.CrewSilent)
 	for _, s := range c.statuses {
 		if s.timeS < c.heardS {
@@ -159,6 +166,11 @@ func (c *check) toldCrew() {
 		if heard.contains(s.timeS) {
 			ok := s.CrewAgeS != nil && *s.CrewAgeS <= mostS
 			c.holds(s.timeS, ok, "the status has not heard the crew for %v s, whose heartbeats arrive", valueOf(s.CrewAgeS))
+			if k, _ := slices.BinarySearch(c.heartbeatsS, s.timeS-soonS*c.Speed); ok && k > 0 &&
+				!c.commandedFrom(s.timeS-tickS*c.Speed, s.timeS) {
+				c.atMost(s.timeS, *s.CrewAgeS, (s.timeS-c.heartbeatsS[k-1])/c.Speed+readS, "the status has not heard the crew for "+
+					"%.1f s, whose last heartbeat came at %.1f s", *s.CrewAgeS, c.heartbeatsS[k-1])
+			}
 		}
 		x, now := silent.at(s.timeS)
 		commanded := slices.ContainsFunc(c.orders, func(o *order) bool { // which is contact
@@ -170,6 +182,13 @@ func (c *check) toldCrew() {
 				x.fromS)
 		}
 	}
+}
+
+// commandedFrom reports whether commands came to the leader, which are contact as well.
+func (c *check) commandedFrom(fromS, toS float64) bool {
+	return c.fault(0, "command_storm").wider(0, toS-fromS).touches(fromS, toS) || slices.ContainsFunc(c.orders, func(o *order) bool {
+		return o.sentS < toS && !(o.answeredS < fromS)
+	})
 }
 
 // disturbed are when what the leader knows of an aircraft may be old, or it has just begun to know it.

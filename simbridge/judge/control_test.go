@@ -15,6 +15,7 @@ func TestToldCrew(t *testing.T) {
 		ok                    bool
 	}{
 		{1, math.Inf(1), 0, true}, {math.Inf(1), math.Inf(1), 0, false}, {1, math.Inf(1), 9, false},
+		{1, math.Inf(1), 1, true}, {1, math.Inf(1), 2, false}, // the last one came in the second before
 		{1, 110, 4, true}, {1, 110, 0, false},
 	} {
 		f := servingFlight()

@@ -17,7 +17,8 @@ var ledgerRules = []Rule{
 		contract + "ledger", (*check).ledger},
 	{"energy", "true joules, statuses", "the resolution of the messages, and the gaps that the model bridges", contract + "joules",
 		(*check).energy},
-	{"lost", "statuses", "no joule of an aircraft of which nothing was received for 12 s", contract + "joules", (*check).lost},
+	{"lost", "statuses", "no joule of an aircraft of which nothing was received for 12 s, and of two a floor for 0.8 of what " +
+		"both took", contract + "joules", (*check).lost},
 	{"energy by slot", "true joules, the ledger's rows", "likewise, up to each slot", contract + "joules", (*check).energyBySlot},
 	{"transit", "true joules, the ledger", "likewise, outside the slots", contract + "transit_j", (*check).transit},
 	{"sums", "the ledger, the last status", "rows, aircraft and account have the same joules and delay", contract + "joules",
@@ -220,6 +221,39 @@ func (c *check) lost() {
 			}
 		}
 		last, lastS = now, s.timeS
+	}
+	c.floorOfLost(knownS)
+}
+
+// floorOfLost: the least that the slots left take is that of those in flight.
+func (c *check) floorOfLost(knownS float64) {
+	const share, freshS, leastSlots = 0.8, 1, 3 // also where flying comes to cost half as much again
+	var before float64                          // a slot, with both in flight
+	if len(c.aircraft) != 2 || c.bounded() {
+		return
+	}
+	for _, s := range c.statuses {
+		left, up, lost := float64(c.Slots-1-s.Slot), 0, 0
+		if left < leastSlots || s.State != telemetry.StateFlying && s.State != telemetry.StateHolding {
+			continue
+		}
+		perSlotJ := (s.FloorJ - s.SpentJ) / left
+		for _, t := range s.Aircraft {
+			switch a := c.aircraft[t.Number-1]; {
+			case t.AgeS == nil || !a.offboard.contains(s.timeS) && *t.AgeS < freshS:
+			case *t.AgeS < freshS:
+				up++
+			case *t.AgeS >= knownS:
+				lost++
+			}
+		}
+		switch {
+		case up == 2:
+			before = perSlotJ
+		case up == 1 && lost == 1 && before > 0:
+			c.atMost(s.timeS, perSlotJ, share*before, "the status has a floor of %.0f J a slot, one of two is lost, and it was %.0f J",
+				perSlotJ, before)
+		}
 	}
 }
 

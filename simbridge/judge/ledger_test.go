@@ -24,8 +24,15 @@ func TestLedgerRules(t *testing.T) {
 		{"lost", "it hovers for ever", func(f *flight) {
 			for k := 12; k < 28; k++ {
 				f.statuses[k].Aircraft[0].AgeS, f.statuses[k].Aircraft[0].SpentJ = new(float64(k-11)), 1500
+				f.statuses[k].FloorJ -= (f.statuses[k].FloorJ - f.statuses[k].SpentJ) / 2
 			}
 		}, func(f *flight) { f.statuses[26].Aircraft[0].SpentJ += 160 }},
+		{"lost", "the slots take as much", func(f *flight) {
+			for k := 12; k < 28; k++ {
+				f.statuses[k].Aircraft[0].AgeS, f.statuses[k].Aircraft[0].SpentJ = new(float64(k-11)), 1500
+				f.statuses[k].FloorJ -= (f.statuses[k].FloorJ - f.statuses[k].SpentJ) / 2
+			}
+		}, func(f *flight) { f.statuses[26].FloorJ += f.statuses[26].FloorJ - f.statuses[26].SpentJ }},
 		{"energy by slot", "a slot for another", nil, func(f *flight) {
 			f.end.Ledger.Rows[3].Aircraft[0].EnergyJ += 600
 			f.end.Ledger.Rows[9].Aircraft[0].EnergyJ -= 600

@@ -44,7 +44,8 @@ var linkRules = []Rule{
 		"docs/hardware.md, ArduCopter", (*check).takeOffEnded},
 	{"followed", "setpoints that arrive in other modes than OFFBOARD", "for 11 s; in Land and Return 1 s after a HEARTBEAT shows it",
 		contract + "one that lasts 10 s with setpoints is the pilot's", (*check).followed},
-	{"engages", "commands of OFFBOARD that arrive at PX4", "3 setpoints in the second before, 21 m below H",
+	{"engages", "commands of OFFBOARD that arrive at PX4", "3 setpoints in the second before, 21 m below H; none while the disk finishes " +
+		"no write, of a take-off that was lower as that began",
 		"PX4, Offboard mode; " + contract + "an aircraft below that climbs first", (*check).engages},
 	{"mode commands", "commands that arrive", "4 to change the mode in 10 s", contract + "MAVLink", (*check).modeCommands},
 	{"landing place", "commands to land that arrive, true positions", "4 m from where it took off, unless the crew stopped it",
@@ -542,7 +543,7 @@ func (c *check) followed() {
 }
 
 func (c *check) engages() {
-	const needs, belowM = 3, 21
+	const needs, belowM, beganS = 3, 21, 0.5 // a write that had begun before is finished then
 	for _, a := range c.aircraft {
 		var timesS []float64
 		for k := range a.got {
@@ -562,6 +563,11 @@ func (c *check) engages() {
 			if g.timeS < c.slotsEndS() && !c.homeward(a).contains(g.timeS) { // one that comes home need not climb
 				c.atMost(g.timeS, c.Physics.AltitudeM-g.Position[2], belowM+a.DriftM, "aircraft %d is to follow setpoints at %.1f m",
 					a.number, g.Position[2])
+			}
+			if x, stands := c.fault(0, "disk_stall").at(g.timeS); stands { // what it is ordered then is not durable yet
+				s := a.at(x.fromS + beganS)
+				c.holds(g.timeS, s.Mode != takeoff || s.PositionM[2] > c.Physics.AltitudeM-belowM, "aircraft %d is to follow setpoints, "+
+					"and the ledger cannot have it", a.number)
 			}
 		}
 	}

@@ -238,6 +238,9 @@ func TestLinkRules(t *testing.T) {
 		{"followed", "px4", func(f *flight) { f.lands(58.5) }, func(f *flight) { f.lands(55) }},
 		{"engages", "px4", nil, func(f *flight) { f.receivesNone(30, offboardS+0.05, (*arrival).isSetpoint) }},
 		{"engages", "px4", nil, func(f *flight) { f.receives(20, command(setMode, 1, 6)) }},
+		{"engages", "px4", nil, func(f *flight) {
+			f.faults = append(f.faults, faultSpan{span: span{25, offboardS + 5}, kind: "disk_stall"})
+		}},
 		{"mode commands", "px4", func(f *flight) { f.receives(50, command(setMode, 1, 4, 3)) }, func(f *flight) {
 			for n := range 5 {
 				f.receives(50+float64(n), command(setMode, 1, 4, 3))

@@ -28,7 +28,8 @@ var motionRules = []Rule{
 		"farthest, 1.5 m from where it was 10 s after the hold",
 		contract + "hold", (*check).drift},
 	{"moves on", "true motion of the fleet after a resume", "4 m in 12 s", contract + "resume", (*check).movesOn},
-	{"stop", "true mode", "neither OFFBOARD nor a take-off 6 s after a stop", contract + "stop", (*check).stop},
+	{"stop", "true mode, answers", "neither OFFBOARD nor a take-off 6 s after a stop, which no fleet that is started refuses; no PX4 " +
+		"is left to Hold at over 4 m/s in its first 3 s", contract + "stop; docs/failures.md", (*check).stop},
 	{"return", "true touchdown", "the way at v*, the descent at the autopilot's rates, what others with near homes take, 20 s and a third",
 		contract + "return", (*check).comesHome},
 	{"pack", "true charge and failsafe, led in the air", "never empty, and no failsafe for a low battery", "paper, C6", (*check).pack},
@@ -36,13 +37,16 @@ var motionRules = []Rule{
 		"setpoints stream",
 		(*check).failsafe},
 	{"climb", "true take-off", "25 s after an accepted start or launch", contract + "start", (*check).climb},
-	{"rejoin", "true mode", "OFFBOARD again 10 s after the leader, or the link, is back, if it was before",
+	{"rejoin", "true mode", "OFFBOARD again 10 s after the leader shows itself, or the link is back, if it was before; " +
+		"3.2 s after a leader is started, 2.5 s after the disk is back",
 		contract + "pilots and failsafes", (*check).rejoin},
 	{"touchdown", "true speed of descent", "1.3 of MPC_LAND_SPEED, or LAND_SPEED, and 0.3 m/s", "PX4, ArduCopter", (*check).touchdown},
 	{"home", "true place of touchdown, led", "5 m from where it took off", "paper, Sec. III; " + contract + "return", (*check).home},
 	{"taken place", "the same", "9.5 m from another's home, or from another on the ground", "paper, D_min", (*check).takenPlace},
 	{"leaves", "true mode in the slots, led", "no descent without an order, a low pack or a lost contact", contract + "return",
 		(*check).leaves},
+	{"left up", "true mode, led", "12 s in the autopilot's own Hold in the air, unless the crew stopped it",
+		contract + "return; pilots and failsafes", (*check).leftUp},
 	{"flew", "true motion, in OFFBOARD in the slots", "3 m/s in the mean of 20 s and more; in wind 0.3", "paper, v*", (*check).flew},
 }
 
@@ -394,6 +398,13 @@ func (c *check) movesOn() {
 
 func (c *check) stop() {
 	const withinS = 6
+	for _, o := range c.genuine() { // it follows the start that is being written
+		for _, s := range c.missionOrders(telemetry.ActionStart) {
+			if o.mission.Action == telemetry.ActionStop && s.deliveredS < o.sentS && s.answeredS > o.sentS && !math.IsInf(o.answeredS, 1) {
+				c.holds(o.answeredS, o.accepted, "%s is refused, and %s accepted: %s", o.body, s.body, o.answer.Reason)
+			}
+		}
+	}
 	for _, o := range c.missionOrders(telemetry.ActionStop) {
 		for _, a := range c.aircraft {
 			s := a.at(o.firstS)
@@ -407,12 +418,28 @@ func (c *check) stop() {
 			}
 			c.finding.Active++
 			c.use(min(moves.and(spans{{o.firstS, o.firstS + withinS}}).lengthS(), withinS), withinS)
+			c.brakes(a, o.firstS)
 			if len(late) > 0 {
 				c.breakAt(late[0].fromS, "aircraft %d is in %s, %.1f s after a stop", a.number, a.at(late[0].fromS).Mode,
 					late[0].fromS-o.firstS)
 			}
 		}
 	}
+}
+
+// brakes: setpoints stop a PX4 on a shorter way than its own Hold does, which they leave it to once it is slow.
+func (c *check) brakes(a *aircraft, stoppedS float64) {
+	const brakesS, slowMPS = 3, 4
+	whole := spans{{stoppedS - periodS, stoppedS + brakesS}}
+	k := slices.IndexFunc(a.states, func(s state) bool { return s.timeS > stoppedS && s.Mode != offboard })
+	if a.isCopter() || !a.offboard.contains(stoppedS) || k < 0 || a.states[k].Mode != hold || a.states[k].Failsafe ||
+		!(a.states[k].timeS < stoppedS+brakesS) || len(whole.without(a.led)) > 0 ||
+		c.excusesFrom(whole[0].fromS, whole[0].toS, "leader away", "link cut", "lost heartbeats", "late datagrams", "disk stands") {
+		return
+	}
+	s := &a.states[k]
+	c.atMost(s.timeS, s.speedMPS(), slowMPS+a.GustMPS2, "aircraft %d is left to its Hold at %.1f m/s, %.1f s after a stop", a.number,
+		s.speedMPS(), s.timeS-stoppedS)
 }
 
 // givenBackAfter is when an order after a stop lets an aircraft move again.
@@ -624,24 +651,43 @@ func (f *flight) stopsClimb(fromS, toS float64) bool {
 
 // rejoin: of those that flew by setpoints for three seconds before the leader was away, or the link for less than loses an aircraft.
 func (c *check) rejoin() {
+	const withinS, startsS = 10, 3.2
+	loads := c.fault(0, record.LeaderLoads)
 	for _, x := range c.fault(0, record.LeaderDown) {
 		for _, a := range c.aircraft {
-			c.rejoins(a, x, c.firstStatusAfter(x.toS), "its leader", "link cut", "lost heartbeats", "station silent", "late datagrams")
+			if !loads.touches(x.toS, x.toS+withinS) {
+				c.rejoins(a, x, x.toS, startsS, "its leader", "link cut", "lost heartbeats", "station silent", "late datagrams",
+					"broker away")
+			}
+			c.rejoins(a, x, c.firstStatusAfter(x.toS), withinS, "its leader", "link cut", "lost heartbeats", "station silent",
+				"late datagrams")
 		}
 	}
 	for _, a := range c.aircraft {
 		for _, x := range c.fault(a.number, "link_loss") {
 			if x.toS-x.fromS < lostS-1 {
-				c.rejoins(a, x, x.toS, "its link", "leader away", "broker away", "lost heartbeats", "late datagrams", "contact lost",
-					"comes home by itself", "disk stands", "low pack")
+				c.rejoins(a, x, x.toS, withinS, "its link", "leader away", "broker away", "lost heartbeats", "late datagrams",
+					"contact lost", "comes home by itself", "disk stands", "low pack")
 			}
+		}
+		c.rejoinsAfterDisk(a)
+	}
+}
+
+// rejoinsAfterDisk: setpoints go on, and then end, while the disk stands; they end the failsafe's Hold as soon as they come again.
+func (c *check) rejoinsAfterDisk(a *aircraft) {
+	const withinS, streamS = 2.5, 5
+	for _, x := range c.fault(0, "disk_stall") {
+		if x.toS-x.fromS > streamS && !a.isCopter() {
+			c.rejoins(a, span{x.fromS + streamS, x.toS}, x.toS, withinS, "its leader's disk", "link cut", "lost heartbeats",
+				"late datagrams", "leader away", "broker away", "low pack", "mode refused")
 		}
 	}
 }
 
 // rejoins checks that an aircraft follows setpoints again, soon after what it lacked is back.
-func (c *check) rejoins(a *aircraft, x span, backS float64, what string, excuses ...string) {
-	const withinS, flewS, brakesS = 10, 3, 5 // a stop brakes by setpoints before it holds
+func (c *check) rejoins(a *aircraft, x span, backS, withinS float64, what string, excuses ...string) {
+	const flewS, brakesS = 3, 5 // a stop brakes by setpoints before it holds
 	flew := a.offboard.and(a.led).and(spans{{x.fromS - flewS, x.fromS}}).lengthS() > flewS-0.2
 	if math.IsInf(x.toS, 1) || !flew || math.IsInf(backS, 1) || c.excusesAny(a.number, backS, excuses...) ||
 		a.led.not().touches(x.fromS, backS+withinS) || c.stopsClimb(x.fromS-flewS-brakesS, backS+withinS) {
@@ -803,6 +849,28 @@ func (f *flight) boundsPacks() bool {
 	return f.bounded() || slices.ContainsFunc(f.aircraft, func(a *aircraft) bool {
 		return len(a.states) > 0 && a.states[0].LeftJ < least*a.states[0].PackJ
 	})
+}
+
+// leftUp: one that is its leader's follows setpoints or comes down.
+func (c *check) leftUp() {
+	const mostS, lowM, backS = 12, 5, 2
+	for _, a := range c.aircraft {
+		in := a.in(func(s *state) bool { return s.Mode == hold && s.Armed && s.heightM() > lowM }).and(a.led)
+		for _, o := range c.missionOrders(telemetry.ActionStop) {
+			in = in.without(spans{{o.sentS, c.givenBackAfter(a, o.deliveredS)}})
+		}
+		for _, x := range c.fault(a.number, "link_loss") { // an order passes over one that was lost, and is just back
+			if x.toS-x.fromS > lostS-1 {
+				in = in.without(spans{{x.fromS, c.givenBackAfter(a, x.toS+backS)}})
+			}
+		}
+		in = c.assumeAll(a, in, "link cut", "leader away", "lost heartbeats", "late datagrams", "station silent", "disk stands",
+			"stream over", "mode refused")
+		for _, x := range in {
+			c.atMost(x.fromS, x.toS-x.fromS, mostS, "aircraft %d is left in its Hold at %.0f m for %.0f s", a.number,
+				a.at(x.fromS).PositionM[2], x.toS-x.fromS)
+		}
+	}
 }
 
 func (c *check) flew() {

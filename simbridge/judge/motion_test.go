@@ -109,6 +109,31 @@ func TestRejoinsAfterGap(t *testing.T) {
 	}
 }
 
+// After a stop setpoints slow a PX4 down before its own Hold does, and once a disk is back they end its failsafe's Hold at once.
+func TestSlowsAndRejoins(t *testing.T) {
+	for _, x := range []struct {
+		stopped  bool
+		speedMPS float64 // as it is left to its Hold, a second after the stop
+		holdsS   float64 // after the disk
+		rule     string
+		broken   int
+	}{{true, 2, 0, "stop", 0}, {true, 9, 0, "stop", 1}, {false, 0, 1, "rejoin", 0}, {false, 0, 4, "rejoin", 1}} {
+		const atS, diskS = slotsBeginS + 5, 20
+		f := wholeFlight()
+		if x.stopped {
+			f.orders[0].mission.Action, f.orders[0].deliveredS, f.orders[0].firstS = telemetry.ActionStop, atS, atS
+			f.from(1, atS+1, wholeS, func(s *state) { s.Mode, s.VelocityMPS = hold, point{x.speedMPS} })
+			f.from(2, atS+1, wholeS, func(s *state) { s.Mode, s.VelocityMPS = hold, point{} })
+		} else {
+			f.simulate("disk_stall", 0, atS, atS+diskS)
+			f.from(1, atS+14, atS+diskS+x.holdsS, func(s *state) { s.Mode, s.Failsafe = hold, true })
+		}
+		if got := judgedWhole(f)[x.rule]; got.Broken != x.broken {
+			t.Errorf("%+v: %+v", x, got)
+		}
+	}
+}
+
 // from changes the states of an aircraft from a moment to another.
 func (f *flight) from(number int, fromS, toS float64, change func(*state)) {
 	for k := range f.aircraft[number-1].states {
@@ -185,6 +210,7 @@ func TestMotionRules(t *testing.T) {
 			f.from(1, 0, wholeS, func(s *state) { s.LeftJ += 60e3 })
 			f.from(1, 60, 65, func(s *state) { s.Mode = land })
 		},
+		"left up": func(f *flight) { f.from(1, 100, 115, func(s *state) { s.Mode = hold }) },
 		"flew": func(f *flight) {
 			for k := 1; k < 3; k++ {
 				f.from(k, slotsBeginS, returnsS, func(s *state) { s.PositionM[1] = 500 })

@@ -523,9 +523,27 @@ func (c *check) refusal() {
 			c.holds(x.toS, named, "no refusal names the reason, %s of aircraft %d", x.kind, x.aircraft)
 		}
 	}
+	for _, o := range c.missionOrders(telemetry.ActionLaunch) {
+		c.besideHomes(o)
+	}
 	for _, o := range c.missionOrders(telemetry.ActionNew) {
 		for _, a := range c.aircraft {
 			c.holds(o.answeredS, !a.inAir.contains(o.deliveredS), "%s is accepted, and aircraft %d is in the air", o.body, a.number)
+		}
+	}
+}
+
+// besideHomes: two must not come to land at one place.
+func (c *check) besideHomes(o *order) {
+	const nearM = 2.5 // nearer than the separation, by what receivers err
+	for _, a := range c.aircraft {
+		for _, other := range c.aircraft {
+			home, ok := other.homeAt(o.deliveredS)
+			if s := a.at(o.deliveredS); ok && other != a && o.names(a.number) && s.OnGround && other.inAir.contains(o.deliveredS) {
+				d := horizontalM(sub(s.PositionM, home))
+				c.atMost(o.answeredS, c.Physics.SeparationM-nearM, d, "%s is accepted, and aircraft %d stands %.1f m from the home of "+
+					"aircraft %d", o.body, a.number, d, other.number)
+			}
 		}
 	}
 }

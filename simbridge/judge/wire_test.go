@@ -125,7 +125,7 @@ func (f *flight) tell(timeS float64, state string, slot int) {
 			duty = telemetry.DutyHome
 		}
 		slotsJ := a.spentJ(f.epochS+float64(slot+1)) - a.spentJ(f.epochS)
-		s.FloorJ += slotsJ + bestW*float64(f.Slots-1-slot)
+		s.SpentJ, s.FloorJ = s.SpentJ+slotsJ, s.FloorJ+slotsJ+bestW*float64(f.Slots-1-slot)
 		s.TransitJ += a.spentJ(timeS) - slotsJ
 		s.Aircraft = append(s.Aircraft, telemetry.StatusAircraft{Number: a.number, PositionM: &p, SpeedMPS: &v, AgeS: &age, Battery: &left,
 			Mode: now.Mode, Role: role, SpentJ: slotsJ, Duty: duty})
@@ -274,6 +274,16 @@ func TestWireRules(t *testing.T) {
 			f.fail("unsafe_failsafe", 1, 50, 54)
 			f.give(52, false, mission(telemetry.ActionStart)).answer.Reason = "COM_OBL_RC_ACT is 0"
 		}, func(f *flight) { f.orders[2].answer.Reason = "no" }},
+		{"refusal", "launched beside another's home", func(f *flight) {
+			f.fail("arming_denied", 1, 50, 54)
+			f.give(52, false, mission(telemetry.ActionStart)).answer.Reason = "aircraft 1: pre-arm checks fail"
+		}, func(f *flight) {
+			a := f.aircraft[0]
+			at := &a.states[a.index(120)]
+			at.OnGround = true
+			at.PositionM, _ = f.aircraft[1].homeAt(120)
+			f.give(120, true, mission(telemetry.ActionLaunch, 1))
+		}},
 		{"acknowledged", "not at all", nil, func(f *flight) { f.orders[1].answeredS = math.Inf(1) }},
 		{"in force", "another setting", nil, func(f *flight) { f.statuses[9].Setting = 0.777 }},
 		{"in force", "another budget", func(f *flight) { budget(f, 30e3, telemetry.ModeTarget) }, func(f *flight) {
