@@ -89,7 +89,12 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		} else {
 			a.CutLinks(slots)
 		}
-		m.sleepSlots(ctx, slots)
+		const soonSlots = 0.1
+		m.sleepSlots(ctx, slots-soonSlots)
+		if m.plan.WrongFirst {
+			m.beginWrong(f.Aircraft)
+		}
+		m.sleepSlots(ctx, soonSlots)
 		if oneWay {
 			m.setLinks()
 		}
@@ -555,6 +560,11 @@ func (m *mission) restartAfter(ctx context.Context, slots float64, act, lose fun
 	m.sleepSlots(ctx, slots)
 	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	for i := range m.autopilots {
+		if m.plan.WrongFirst {
+			m.beginWrong(i)
+		}
 	}
 	err := m.startAgain(ctx, m.plan.LoadS)
 	m.noteFault(record.LeaderDown, 0, true, "")
