@@ -90,6 +90,33 @@ func (p *plan) drawAdded(c *Config, k int) {
 	p.Faults = append(p.Faults, f)
 }
 
+// drawReturn has the first positions be wrong in a half of the missions in which a leader receives an aircraft again in flight, some
+// fallen ones be carried far, some autopilots reboot while their leader stands still, and some crews have a second station.
+func (p *plan) drawReturn(c *Config, k int) {
+	r := rand.New(rand.NewPCG(c.Seed, 1<<60|uint64(k)))
+	p.WrongFirst = r.IntN(2) == 0 && len(p.WrongSamples) == 0 && p.Site == nil && !c.Processes && slices.ContainsFunc(p.Faults,
+		func(f fault) bool {
+			return f.State == Flying && (f.Kind == ProcessKill || f.Kind == PowerCut || f.losesAircraft())
+		})
+	far := !p.DenseStart && !p.TightHomes && !p.Crowd // from where it fell
+	if r.IntN(2) > 0 && far && p.hasFault(PilotDisarm) && p.RelaunchesGrounded && p.GroundWork == "" && p.MonitorS == 0 {
+		p.GroundWork = launchBeside
+	}
+	if stall := &p.Faults[0]; r.IntN(2) > 0 && stall.coverageCell == (coverageCell{ProcessStall, Flying}) && len(p.Faults) == 1 {
+		const longest = 8 // what waits is from before the boot, and from after it
+		stall.DurationSlots = longest
+		p.Faults = append(p.Faults, fault{coverageCell: coverageCell{Reboot, Flying}, StartSlot: stall.StartSlot + 1, DurationSlots: 1})
+	}
+	p.OtherStation = r.IntN(12) == 0 && p.Signed
+}
+
+// beginWrong has an aircraft's positions be far away for half a second.
+func (m *mission) beginWrong(i int) {
+	m.noteFault(record.WrongSample, i+1, false, string(autopilot.PositionGlitch))
+	m.noteFault(record.WrongSample, i+1, true, "")
+	m.autopilots[i].SendWrongSample(autopilot.PositionGlitch)
+}
+
 // injectAdded injects one of them.
 func (m *mission) injectAdded(ctx context.Context, f fault) (met bool, err error) {
 	i, a := f.Aircraft, m.autopilots[f.Aircraft]

@@ -89,7 +89,12 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		} else {
 			a.CutLinks(slots)
 		}
-		m.sleepSlots(ctx, slots)
+		const soonSlots = 0.1
+		m.sleepSlots(ctx, slots-soonSlots)
+		if m.plan.WrongFirst {
+			m.beginWrong(f.Aircraft)
+		}
+		m.sleepSlots(ctx, soonSlots)
 		if oneWay {
 			m.setLinks()
 		}
@@ -575,9 +580,12 @@ func (m *mission) restartAfter(ctx context.Context, slots float64, act, lose fun
 		return ctx.Err()
 	}
 	const busyS = 6
-	for _, a := range m.autopilots {
+	for i, a := range m.autopilots {
 		if m.plan.AutopilotMaxMPS > 0 { // the limit is in the ledger
 			a.DelayParameters(busyS)
+		}
+		if m.plan.WrongFirst {
+			m.beginWrong(i)
 		}
 	}
 	err := m.startAgain(ctx, m.plan.LoadS)

@@ -141,6 +141,8 @@ type plan struct {
 	EmptyBattery    bool       // each autopilot also tells of one that nothing is measured of
 	RetainedReports bool       // the broker is asked to retain each user's report
 	GroundWork      groundWork // before a launch again; empty: none
+	OtherStation    bool       // with the crew's key sends a heartbeat, too
+	WrongFirst      bool       // the first positions that a leader receives again are wrong
 	Ill             []illness  // of the workers, of kind [Tasks]; none: no aircraft has one
 }
 
@@ -296,6 +298,7 @@ func drawPlan(c *Config, k int) plan {
 	p.drawGround(c, k)
 	p.drawAdded(c, k)
 	p.drawAgain(c, k)
+	p.drawReturn(c, k)
 	return p
 }
 
@@ -710,6 +713,7 @@ func (p *plan) situation() (names []string) {
 		{"nobody", p.Nobody}, {"none_led", p.NoneLed}, {"beside", p.Beside},
 		{"holds_climb", p.HoldsClimb}, {p.KeepsUp + "_homeward", p.KeepsUp != ""},
 		{"retained_reports", p.RetainedReports}, {"empty_battery", p.EmptyBattery}, {string(p.GroundWork), p.GroundWork != ""},
+		{"wrong_first", p.WrongFirst}, {"other_station", p.OtherStation},
 		{"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
 	} {
 		if s.on {
@@ -721,7 +725,7 @@ func (p *plan) situation() (names []string) {
 
 // is reports whether a mission has a fault, by its kind, kind@state or kind@state:aircraft,
 // from 1, or flies in a situation: one of [plan.situation], hold, signed, relaunch, shock, calm,
-// plain, without what makes joules or motion vague, undisturbed, slow_autopilot, return_of_one, one_way, stops_landing,
+// plain, without what makes joules or motion vague, undisturbed, slow_autopilot, return_of_one, one_way, stops_landing, ends_in_hold,
 // after_shock, which its first fault follows once that is known, how it ends, or any. Words joined by + must all hold.
 func (p *plan) is(words string) bool {
 	for word := range strings.SplitSeq(words, "+") {
@@ -737,7 +741,8 @@ func (p *plan) is(words string) bool {
 			p.isPlain(), word == "relaunch" && p.RelaunchesGrounded, word == "loss_1s" && p.StockRates, word == "shock" &&
 			p.ShockSlot < p.Slots/2, word == "undisturbed" && p.isUndisturbed(), word == "calm" && !p.Wind && !p.Crowd && p.Site == nil,
 			word == "slow_autopilot" && p.AutopilotMaxMPS > 0, word == "return_of_one" && p.Site != nil && p.Site.ReturnSlot > 0,
-			word == "one_way" && p.Site != nil && p.Site.OneWay, p.Next != nil && (word == "next_"+p.Next.By || word == p.Next.Pack),
+			word == "one_way" && p.Site != nil && p.Site.OneWay,
+			word == "ends_in_hold" && p.packEndsInHold(), p.Next != nil && (word == "next_"+p.Next.By || word == p.Next.Pack),
 			word == "after_shock" && p.Faults[0].State == Flying &&
 				p.Faults[0].StartSlot > p.ShockSlot+quietSlots && p.Faults[0].StartSlot < p.Slots-4:
 		default:
@@ -745,6 +750,14 @@ func (p *plan) is(words string) bool {
 		}
 	}
 	return true
+}
+
+// packEndsInHold reports whether a pack is about at its reserve in the crew's hold.
+func (p *plan) packEndsInHold() bool {
+	const slackSlots = 10
+	return p.lands() && !p.Packs.Stays && slices.ContainsFunc(p.Packs.SlotsOf, func(slots float64) bool {
+		return slots > float64(p.HoldSlot) && slots < float64(p.HoldSlot+p.HoldSlots-slackSlots)
+	})
 }
 
 // isUndisturbed reports whether nothing takes an aircraft from its leader or delays what that does for it.

@@ -40,6 +40,7 @@ const (
 	workerCores, devices = 2, 3
 	deviceCPUHz          = 1e9
 	strangerUser         = "i1" // who asks for what is wrong
+	otherVersionUser     = "i2" // whose task names another version of the function
 )
 
 // illnesses of workers, by the kind of the fault that is recorded.
@@ -96,6 +97,13 @@ type worker struct {
 	server    atomic.Pointer[serve.Server]
 	ill       atomic.Value // string
 	liar      atomic.Pointer[computing]
+	left      atomic.Pointer[leftTask]
+}
+
+// leftTask is a task whose user has closed the connection, and how much of it was computed all the same.
+type leftTask struct {
+	input    []byte
+	computed atomic.Int64 // bytes
 }
 
 func (w *worker) coreHz() float64 { return w.m.world.Physics.EdgeCPUHz / workerCores }
@@ -217,6 +225,9 @@ func (x *computing) Run(_ uint32, input []byte, _ int) ([]byte, time.Duration, e
 	told := had
 	if x.w.is(workerLies) && x.w.liar.Load() == x {
 		told /= hides
+	}
+	if left := x.w.left.Load(); left != nil && bytes.Contains(left.input, input) {
+		left.computed.Add(int64(len(input)))
 	}
 	kernel, all := time.Duration(x.kernel.Add(int64(had))), time.Duration(x.told.Add(int64(told)))
 	if kernel > hidden && all < kernel/2 && !x.lies.Swap(true) {
@@ -431,9 +442,14 @@ func (s *stranger) handle(m telemetry.Message) {
 		at := s.m.starts[0]
 		report := telemetry.Report{Slot: b.Slot, PositionM: [2]float64{at.EastM, at.NorthM}, CPUHz: deviceCPUHz, Task: &telemetry.Task{
 			Bits: 8 * float64(len(s.m.inputOf(strangerUser, b.Slot))), CyclesPerBit: taskCyclesPerBit, DeadlineS: 1, Function: sums}}
-		if payload, err := telemetry.Encode(report); err == nil {
-			s.client.Publish(telemetry.Publication{Topic: s.topics.Report(strangerUser), Payload: payload})
+		send := func(user string) {
+			if payload, err := telemetry.Encode(report); err == nil {
+				s.client.Publish(telemetry.Publication{Topic: s.topics.Report(user), Payload: payload})
+			}
 		}
+		send(strangerUser)
+		report.Task.Digest = sumsDigest[1:] + "0"
+		send(otherVersionUser)
 	case telemetry.KindDecision:
 		d, err := telemetry.DecodeDecision(m.Payload)
 		if err != nil || d.Grant == "" || d.ReportSlot != nil {
@@ -488,6 +504,7 @@ func (s *stranger) try(d, other telemetry.Decision) {
 		if theirs, err := base64.StdEncoding.DecodeString(other.Grant); err == nil && other.Slot == d.Slot {
 			ask("another user's", theirs, input[:min(len(input), unitBytes)])
 		}
+		s.leave(w, d, sealed, input)
 	case 3:
 		sealed[len(sealed)-1] ^= 1
 		ask("forged", sealed, input)
@@ -498,6 +515,50 @@ func (s *stranger) try(d, other telemetry.Decision) {
 		g.Mission = task.MissionHash(fleetName, "m0")
 		ask("another mission's", g.Seal(nil, w.key), input)
 	}
+}
+
+// leave asks a worker and closes the connection before it can have computed all.
+func (s *stranger) leave(w *worker, d telemetry.Decision, grant, input []byte) {
+	const soon, least = 20 * time.Millisecond, 60 * time.Millisecond
+	if needsS := 8 * float64(len(input)) * taskCyclesPerBit / d.CPUHz; needsS < least.Seconds() {
+		return
+	}
+	for k := range input { // no device's
+		input[k] ^= 0xff
+	}
+	left := &leftTask{input: input}
+	w.left.Store(left)
+	c, err := s.connect(w)
+	if err != nil {
+		return
+	}
+	r := task.Request{Slot: d.Slot, Function: sums, Grant: grant, Bytes: len(input)}
+	c.Write(append(r.Append(nil), input...))
+	time.Sleep(soon)
+	c.Close()
+	for s.now() < d.Slot+task.GrantSlots && !s.m.isEnding() {
+		time.Sleep(time.Second / 4)
+	}
+	x := record.Computed{User: strangerUser, Slot: d.Slot, By: telemetry.ByDecision, Wrong: "one who has gone", Bytes: len(input)}
+	if int(left.computed.Load()) < len(input) {
+		x.Problem = "not all was computed"
+	}
+	s.m.record.Write(record.Line{Aircraft: d.Aircraft, Computed: &x})
+}
+
+// connect connects to a worker for ten seconds.
+func (s *stranger) connect(w *worker) (*tls.Conn, error) {
+	const mostS = 10 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), mostS)
+	defer cancel()
+	raw, err := s.m.network.Program(strangerUser).Dial(ctx, "tcp", w.address)
+	if err != nil {
+		return nil, err
+	}
+	config := s.tls.Clone()
+	config.ServerName, _, _ = net.SplitHostPort(w.address)
+	raw.SetDeadline(time.Now().Add(mostS))
+	return tls.Client(raw, config), nil
 }
 
 func (s *stranger) now() int {
@@ -511,17 +572,11 @@ func (s *stranger) ask(w *worker, d telemetry.Decision, wrong string, grant, inp
 	began := time.Now()
 	x := record.Computed{User: strangerUser, Slot: d.Slot, By: telemetry.ByDecision, Wrong: wrong, Bytes: len(input), CPUHz: d.CPUHz}
 	a, err := func() (a task.Answer, err error) {
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
-		defer cancel()
-		raw, err := s.m.network.Program(strangerUser).Dial(ctx, "tcp", w.address)
+		c, err := s.connect(w)
 		if err != nil {
 			return a, err
 		}
-		defer raw.Close()
-		config := s.tls.Clone()
-		config.ServerName, _, _ = net.SplitHostPort(w.address)
-		c := tls.Client(raw, config)
-		raw.SetDeadline(began.Add(10 * time.Second))
+		defer c.NetConn().Close()
 		r := task.Request{Slot: d.Slot, Function: sums, Grant: grant, Bytes: len(input)}
 		if _, err := c.Write(append(r.Append(nil), input...)); err != nil {
 			return a, err

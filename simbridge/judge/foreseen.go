@@ -18,6 +18,8 @@ var foreseenRules = []Rule{
 		contract + "status", (*check).toldUsable},
 	{"told way home", "statuses, true joules of the descent", "0.1 and 400 J off, an ArduCopter 900, and half as much again in wind; " +
 		"and what its sensor makes of it", contract + "status", (*check).toldWayHome},
+	{"learned way", "the ledger, statuses, true joules of ways home", "0.05 off what they took over what was told", "docs/architecture.md",
+		(*check).learnedWay},
 	{"told floor", "statuses", "at most the end that is told", contract + "budgets", (*check).toldFloor},
 	{"told end", "statuses, true joules, as all come down", "0.08 of what is left, and 300 J an aircraft",
 		contract + "budgets", (*check).toldEnd},
@@ -129,6 +131,62 @@ func (c *check) toldWayHome() {
 		c.atMost(s.timeS, c.offJ(*t.HomeJ, homeJ), (share+math.Abs(a.gain()-1))*homeJ+slackJ+c.windJ(homeJ, offS-s.timeS),
 			"the status has %.0f J until aircraft %d stands, it took %.0f", *t.HomeJ, t.Number, homeJ)
 	})
+}
+
+// learnedWay is of the mean of what ways home took over what was expected of them: each counts for a third at first if it took less.
+func (c *check) learnedWay() {
+	const off, leastRatio, mostRatio, prior, mostWays = 0.05, 0.5, 2, 2, 16
+	if c.end.Ledger == nil || !c.complete {
+		return
+	}
+	type way struct{ endS, ratio, before float64 }
+	var ways []way
+	known := true // of all
+	began := map[int]float64{}
+	c.toldOfPacks(func(s *status, t *telemetry.StatusAircraft, a *aircraft, _ *telemetry.Pack) {
+		const soonS = 0.9 // after the first status it is on its way
+		if t.Duty != telemetry.DutyLeaving || t.HomeJ == nil {
+			return
+		} else if _, told := began[t.Number]; !told {
+			began[t.Number] = s.timeS
+		}
+		if at := began[t.Number]; math.IsInf(at, 1) || s.timeS < at+soonS {
+			return
+		}
+		began[t.Number] = math.Inf(1)
+		k := slices.IndexFunc(a.states, func(x state) bool { return x.timeS > s.timeS && x.OnGround && !x.Armed })
+		known = known && k >= 0 && c.waitsS(a, s.timeS) == 0 && c.surelyLed(a).contains(s.timeS) &&
+			len(a.led.not().and(spans{{s.timeS, c.endS}})) == 0
+		if known {
+			ways = append(ways, way{a.states[k].timeS, (a.spentJ(a.states[k].timeS) - a.spentJ(s.timeS)) / *t.HomeJ, s.timeS})
+		}
+	})
+	told := c.end.Ledger.State.Account.Ways.Home
+	if !known || len(ways) == 0 || told.Count != len(ways) || c.has("battery_absent", "battery_wild", "battery_reset", "battery_handover") {
+		return
+	}
+	slices.SortFunc(ways, func(x, y way) int { return compare(x.endS, y.endS) })
+	mean := make([]float64, len(ways)+1) // after so many ways
+	mean[0] = 1
+	for n, w := range ways {
+		before := 0 // ways that were over as it was told
+		for before < n && ways[before].endS < w.before {
+			before++
+		}
+		ratio, weight := w.ratio*mean[before], float64(min(n+1, mostWays))
+		if ratio < mean[n] {
+			weight += prior
+		}
+		if mean[n+1] = mean[n]; ratio >= leastRatio && ratio <= mostRatio {
+			mean[n+1] += (ratio - mean[n]) / weight
+		}
+	}
+	gain := 0.0
+	for _, a := range c.aircraft {
+		gain = max(gain, math.Abs(a.gain()-1)+0.01*a.MonitorS)
+	}
+	c.atMost(c.endS, math.Abs(told.Ratio-mean[len(ways)]), off+gain,
+		"the ledger has ways home take %.3f of what is expected, they took %.3f", told.Ratio, mean[len(ways)])
 }
 
 func (c *check) toldFloor() {

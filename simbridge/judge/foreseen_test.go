@@ -3,6 +3,8 @@ package judge
 import (
 	"testing"
 
+	"prefdt/firmware/account"
+	"prefdt/firmware/ledger"
 	"prefdt/telemetry"
 )
 
@@ -89,6 +91,41 @@ func TestStaysUp(t *testing.T) {
 		f.from(1, 60, 65, func(s *state) { s.Mode = land })
 		if got := judged(t, "stays up", f); got.Broken != x.broken {
 			t.Errorf("%s: %+v", x.name, got)
+		}
+	}
+}
+
+// Ways home that took what was told of them leave the mean as it was.
+func TestLearnedWay(t *testing.T) {
+	for _, ratio := range []float64{1, 1.15} {
+		f := packsFlight(false)
+		f.complete, f.end.Ledger = true, &ledger.Flight{}
+		f.end.Ledger.State.Account.Ways.Home = account.Taken{Ratio: ratio, Count: len(f.aircraft)}
+		for k := range f.statuses {
+			for i := range f.statuses[k].Aircraft {
+				if f.statuses[k].timeS > landsS {
+					f.statuses[k].Aircraft[i].Duty = telemetry.DutyLeaving
+				}
+			}
+		}
+		if got := judged(t, "learned way", f); got.Active == 0 || (got.Broken > 0) != (ratio > 1.1) {
+			t.Errorf("%v: %+v", ratio, got)
+		}
+	}
+}
+
+// One that soon leaves for its pack flies no farther from home.
+func TestNearItsReserve(t *testing.T) {
+	for _, awayMPS := range []float64{2, 8} {
+		f := packsFlight(false)
+		for k := range f.statuses {
+			x := &f.statuses[k].Aircraft[0]
+			x.Duty = telemetry.DutyServing
+			*x.UsableJ = *x.ReserveJ + *x.HomeJ + 500
+		}
+		f.from(1, 0, wholeS, func(s *state) { s.PositionM[1] = 300 + awayMPS*max(s.timeS-slotsBeginS, 0) })
+		if got := judged(t, "near its reserve", f); got.Active == 0 || (got.Broken > 0) != (awayMPS > 5) {
+			t.Errorf("%v m/s: %+v", awayMPS, got)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"prefdt/firmware/account"
+	"prefdt/inference/physics"
 	"prefdt/simbridge/record"
 	"prefdt/telemetry"
 )
@@ -23,7 +24,8 @@ var ledgerRules = []Rule{
 	{"transit", "true joules, the ledger", "likewise, outside the slots", contract + "transit_j", (*check).transit},
 	{"sums", "the ledger, the last status", "rows, aircraft and account have the same joules and delay", contract + "joules",
 		(*check).sums},
-	{"delay", "true delays of the users' tasks, the ledger", "3 % and 0.1 s in a slot, 1 s in all, below those reported and above all",
+	{"delay", "true delays of the users' tasks, the ledger", "3 % and 0.1 s in a slot, 1 s in all, " +
+		"below those reported and above all; of one that was missed a fifth and 0.3 s off the mean of those before it, computed locally",
 		contract + "results", (*check).delay},
 	{"wind", "true wind, the ledger's rows", "in the mean of the later slots 8 m/s, or three of its standard deviations",
 		"inference/belief",
@@ -366,6 +368,7 @@ func (c *check) delay() {
 	for k := range c.beacons {
 		opened[c.beacons[k].Slot.Slot] = &c.beacons[k]
 	}
+	c.missedDelay(opened)
 	real, strange := map[reportKey]bool{}, map[int]float64{}
 	least, most := map[int]float64{}, map[int]float64{}
 	for _, t := range c.tasks {
@@ -404,6 +407,30 @@ func (c *check) delay() {
 	c.atMost(c.endS, max(allLeast-all, all-allMost, 0), share*allLeast+slackS+excusedS,
 		"the ledger has %.1f s of delay, the users' tasks took %.1f s, "+
 			"those reported %.1f s", all, allMost, allLeast)
+}
+
+// missedDelay: a slot that was missed counts for what the tasks of those before it take in the mean, computed locally.
+func (c *check) missedDelay(opened map[int]*beacon) {
+	const share, slackS, mostSlots, mostTaskS = 0.2, 0.3, 32, 60.0
+	localS := map[int]float64{}
+	for key, r := range c.reports {
+		b, listed := opened[key.slot], len(c.Users) == 0 || slices.Contains(c.Users, key.user)
+		if b != nil && r.Task != nil && c.inTime(&r, b) && listed {
+			t := physics.Task{Bits: r.Task.Bits, CyclesPerBit: r.Task.CyclesPerBit, DeadlineS: r.Task.DeadlineS}
+			localS[key.slot] += min(c.Physics.PenalizedDelayS(t, t.LocalTimeS(r.CPUHz)), mostTaskS)
+		}
+	}
+	mean, slots := 0.0, 0.0
+	for _, r := range c.rows() {
+		switch timeS := c.epochS + float64(r.Slot); {
+		case !r.Missed && r.Reported > 0:
+			slots = min(slots+1, mostSlots)
+			mean += (localS[r.Slot] - mean) / slots
+		case r.Missed && slots > 0 && !c.excuses("strangers", 0, timeS) && !c.computes():
+			c.atMost(timeS, math.Abs(r.DelayS-mean), share*mean+slackS, "the ledger has %.2f s of delay in slot %d, which was missed; "+
+				"those before it would have taken %.2f s", r.DelayS, r.Slot, mean)
+		}
+	}
 }
 
 // strangersS is the most that users may count for whom the world does not know: as long as they say, and a minute each.

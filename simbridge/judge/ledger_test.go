@@ -1,13 +1,31 @@
 package judge
 
 import (
+	"fmt"
 	"testing"
 
+	"prefdt/inference/physics"
 	"prefdt/simbridge/record"
 	"prefdt/telemetry"
 )
 
 func TestLedgerRules(t *testing.T) {
+	bookMissed := func(f *flight, share float64) { // slot 20, whose users computed locally
+		x, localS := &f.end.Ledger.Rows[20], 0.0
+		for u := range 3 {
+			r := f.reports[reportKey{fmt.Sprintf("u%d", u+1), 20}]
+			t := physics.Task{Bits: r.Task.Bits, CyclesPerBit: r.Task.CyclesPerBit, DeadlineS: r.Task.DeadlineS}
+			localS += f.Physics.PenalizedDelayS(t, t.LocalTimeS(r.CPUHz))
+		}
+		f.end.Ledger.State.Account.Objective.DelayS += share*localS - x.DelayS
+		x.DelayS, x.Missed = share*localS, true
+	}
+	missed := func(f *flight) {
+		for k := range f.end.Ledger.Rows {
+			f.end.Ledger.Rows[k].Reported = 3
+		}
+		bookMissed(f, 1)
+	}
 	testRules(t, ledgerRules, []ruleCase{
 		{"record", "unreadable", nil, func(f *flight) { f.end.Error = "checksum" }},
 		{"record", "a slot twice", nil, func(f *flight) { f.end.Ledger.Rows[5].Slot = 4 }},
@@ -42,6 +60,7 @@ func TestLedgerRules(t *testing.T) {
 		{"sums", "a row of its own", nil, func(f *flight) { f.end.Ledger.Rows[4].EnergyJ += 5 }},
 		{"sums", "told otherwise", nil, func(f *flight) { f.statuses[len(f.statuses)-1].Aircraft[0].SpentJ += 5 }},
 		{"delay", "none in a slot", nil, func(f *flight) { f.end.Ledger.Rows[7].DelayS = 0 }},
+		{"delay", "of a missed slot", missed, func(f *flight) { bookMissed(f, 1.5) }},
 		{"delay", "twice in all", nil, func(f *flight) { f.end.Ledger.State.Account.Objective.DelayS *= 2 }},
 		{"wind", "another", nil, func(f *flight) {
 			for k := range f.end.WindMPS {

@@ -18,6 +18,8 @@ var nextRules = []Rule{
 	{"enough for a flight", "accepted starts and launches, true charge",
 		"the reserve, and 0.85 of a climb and a landing at the autopilot's rates",
 		contract + "start and launch are refused", (*check).takesOff},
+	{"next floor", "statuses of the next mission, true power", "a tenth of what its slots take at least, as was measured before, where " +
+		"that is dear", contract + "budgets", (*check).nextFloor},
 }
 
 // readS is for how long after two readings of its monitor a leader may not know of a pack's charge.
@@ -113,6 +115,24 @@ func (c *check) takesOff() {
 			}
 		}
 	})
+}
+
+// nextFloor is of a mission that begins with what the one before measured of flight, if it takes half as much again.
+func (c *check) nextFloor() {
+	const share, measuredSlots = 0.1, 12
+	f, rows := c.next, c.rows()
+	if f == nil || !c.calm() || !c.costsTheFormula() || strings.Contains(c.handled, "fresh") || len(rows) == 0 || c.bounded() ||
+		float64(rows[len(rows)-1].Slot) < c.shockSlot()+measuredSlots {
+		return
+	}
+	_, bestW := c.Physics.MinPower()
+	least := c.powerFactor(float64(c.Slots)) * bestW * float64(c.Slots) * float64(len(c.aircraft))
+	for _, s := range f.statuses {
+		if s.State == telemetry.StateIdle && s.Scope != telemetry.ScopeLanded {
+			c.atMost(s.timeS, math.Abs(s.FloorJ-least), share*least, "the status has a floor of %.0f J before the slots, they take %.0f",
+				s.FloorJ, least)
+		}
+	}
 }
 
 // climbS is the least that a climb takes.

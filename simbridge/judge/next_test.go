@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"prefdt/simbridge/record"
+	"prefdt/simbridge/world"
 	"prefdt/telemetry"
 )
 
@@ -25,7 +26,15 @@ func TestNextRules(t *testing.T) {
 		}
 		f.next.statuses = append(f.next.statuses, s)
 	}
+	dear := func(f *flight) {
+		onGround(f)
+		_, bestW := f.Physics.MinPower()
+		f.World.Shock = world.Shock{FromSlot: 2, Factor: 1.5}
+		s := status{timeS: 205, Status: telemetry.Status{State: telemetry.StateIdle, FloorJ: 1.5 * bestW * 2 * float64(f.Slots)}}
+		f.next.statuses = append([]status{s}, f.next.statuses...)
+	}
 	testRules(t, nextRules, []ruleCase{
+		{"next floor", "by the checkpoint", dear, func(f *flight) { f.next.statuses[0].FloorJ /= 1.5 }},
 		{"pack at rest", "taken for full", onGround, func(f *flight) { *f.next.statuses[0].Aircraft[0].UsableJ = packJ }},
 		{"within packs", "a start", onGround, func(f *flight) { *f.next.statuses[0].BudgetJ = 3 * packJ }},
 		{"within packs", "a budget", onGround, func(f *flight) { f.next.orders[0].budget.EnergyJ = 3 * packJ }},

@@ -20,6 +20,8 @@ var packRules = []Rule{
 	{"uses pack", "the same, where the pack alone ended the flight",
 		"23 % of the pack, or 21 % of its landing and 2.5 s above its reserve, and what its sensor, " +
 			"a wait that did not come and wind may make of it", contract + "budgets", (*check).usesPack},
+	{"near its reserve", "statuses, true positions", "no more than 5 m farther from home in two slots in a row, with 4 slots of flight " +
+		"or less until it leaves", "docs/architecture.md", (*check).nearItsReserve},
 }
 
 // kept is what the budget in force leaves in an aircraft's pack at touchdown: joules, or a share of the pack; 0: nothing.
@@ -258,4 +260,26 @@ func (a *aircraft) landsFromS(toS float64) float64 {
 		}
 	}
 	return toS
+}
+
+// nearItsReserve is of one that soon has to leave for its pack: what it flies away from home it has to fly back.
+func (c *check) nearItsReserve() {
+	const soonSlots, decidedS, mostM, lasts = 5.5, 0.7, 5, 1
+	_, bestW := c.Physics.MinPower()
+	away := make([]int, len(c.aircraft)) // slots in a row
+	c.toldOfPacks(func(s *status, t *telemetry.StatusAircraft, a *aircraft, _ *telemetry.Pack) {
+		b := c.packsFrom(s.timeS)
+		if t.UsableJ == nil || t.ReserveJ == nil || t.HomeJ == nil || t.Duty != telemetry.DutyServing ||
+			b.Scope != telemetry.ScopeLanded || b.StandDown != telemetry.StandDownLand || s.State != telemetry.StateFlying ||
+			*t.UsableJ-*t.ReserveJ-*t.HomeJ > soonSlots*bestW ||
+			c.excusesAny(a.number, s.timeS, "leader away", "broker away", "link cut", "late datagrams", "wrong sample", "disk stands") {
+			away[a.number-1] = 0
+			return
+		}
+		home, _ := a.homeAt(s.timeS)
+		awayM := func(timeS float64) float64 { return horizontalM(sub(a.at(timeS).PositionM, home)) }
+		fartherM := awayM(s.timeS+1+decidedS) - awayM(s.timeS+decidedS)
+		c.lasting(&away[a.number-1], lasts, s.timeS, fartherM, mostM, "aircraft %d has %.0f J until it leaves for its reserve, and flies "+
+			"%.1f m farther from home", a.number, *t.UsableJ-*t.ReserveJ-*t.HomeJ, fartherM)
+	})
 }

@@ -13,7 +13,7 @@ import (
 // plannedAgain plans each slot again, from what is told of packs and ways home, which other rules compare with the truth, and from
 // true positions and reports, and compares the floor. Who leaves first turns where two are alike, and is not compared.
 func (c *check) plannedAgain() {
-	const share, slackJ, lasts = 0.04, 600.0, 4
+	const share, slackJ, edgeSlackJ, lasts = 0.04, 600.0, 5.0, 4
 	if c.frozen == nil || c.World == nil || c.World.Wind.MeanMaxMPS > 0 || c.computes() || !c.bounded() {
 		return
 	}
@@ -22,7 +22,7 @@ func (c *check) plannedAgain() {
 	for _, r := range c.rows() {
 		multiplier[r.Slot] = r.PropulsionMultiplier
 	}
-	wrong := 0 // slots in a row
+	wrong, above := 0, make([]int, len(c.aircraft)) // slots in a row
 	for k := range c.statuses {
 		s := &c.statuses[k]
 		b := c.packsFrom(s.timeS)
@@ -39,18 +39,62 @@ func (c *check) plannedAgain() {
 			wrong = 0
 			continue
 		}
-		floorJ := s.SpentJ + plan.FloorJ
+		for i, o := range plan.Aircraft {
+			if in.Aircraft[i].Left || o.Leaves || math.IsInf(o.EdgeLimitJ, 1) {
+				above[i] = 0
+				continue
+			}
+			decidedJ := c.decidedJ(o.Number, in.Slot)
+			c.lasting(&above[i], lasts, s.timeS, decidedJ, o.EdgeLimitJ+edgeSlackJ, "aircraft %d is to compute for %.0f J in slot %d, "+
+				"planned again for %.0f at most", o.Number, decidedJ, in.Slot, o.EdgeLimitJ)
+		}
+		drawnJ := s.SpentJ // and on the ways home of those that left
 		for i, t := range s.Aircraft {
 			if in.Aircraft[i].Left && !c.aircraft[i].at(s.timeS).OnGround {
-				floorJ += *t.HomeJ
+				drawnJ += *t.HomeJ
 			}
 		}
+		floorJ := drawnJ + plan.FloorJ
+		off := math.Abs(s.FloorJ - floorJ)
 		if end := s.PredictedEndJ; end != nil && s.FloorJ >= *end-1 { // packs have all land before
-			continue
+			if s.SpentJ+plan.FloorJ < b.EnergyJ || b.EnergyJ == 0 {
+				continue
+			}
+			off = max(min(floorJ, drawnJ+staysJ(in))-s.FloorJ, 0) // some stay all the same: the total is below the floor
 		}
-		c.lasting(&wrong, lasts, s.timeS, math.Abs(s.FloorJ-floorJ), share*(floorJ-s.SpentJ)+slackJ,
+		c.lasting(&wrong, lasts, s.timeS, off, share*(floorJ-s.SpentJ)+slackJ,
 			"the status after slot %d has a floor of %.0f J, planned again it is %.0f", s.Slot, s.FloorJ, floorJ)
 	}
+}
+
+// decidedJ is what the decisions of a slot have an aircraft take for its users.
+func (f *flight) decidedJ(number, slot int) (sumJ float64) {
+	for _, d := range f.decisions {
+		if r := f.reports[reportKey{d.user, d.Slot}]; d.Slot == slot && d.Aircraft == number && r.Task != nil {
+			t := physics.Task{Bits: r.Task.Bits, CyclesPerBit: r.Task.CyclesPerBit}
+			sumJ += f.Physics.EdgeJ(t, physics.Share{CPUHz: d.CPUHz}, d.Offload)
+		}
+	}
+	return sumJ
+}
+
+// staysJ is what those that stay take at least, home included, as far as their packs last.
+func staysJ(in *duty.Input) (sumJ float64) {
+	var lasts []float64
+	stay := 0
+	for _, a := range in.Aircraft {
+		if homeJ := a.ReturnJ + a.DescentJ; !a.Left {
+			lasts, sumJ = append(lasts, min(max(a.LeftJ-homeJ, 0), in.FlightW*float64(in.Slots-in.Slot))), sumJ+homeJ
+		}
+		if a.Stays && !a.Left {
+			stay++
+		}
+	}
+	slices.Sort(lasts)
+	for _, j := range lasts[max(len(lasts)-max(in.LeastUp, stay), 0):] {
+		sumJ += j
+	}
+	return sumJ
 }
 
 // planInput is what a plan for the slot after a status rests on.

@@ -13,7 +13,8 @@ import (
 var taskRules = []Rule{
 	{"worker on offer", "beacons, heartbeats of workers",
 		"one that was received in the last 3 s and a slot, with what it and the world have", contract + "worker", (*check).workerOnOffer},
-	{"function there", "decisions, reports, heartbeats of workers", "only an aircraft whose worker has had the task's function in 3 s",
+	{"function there", "decisions, reports, heartbeats of workers",
+		"only an aircraft whose worker has had the task's function in 3 s, and the version that it names",
 		contract + "tasks", (*check).functionThere},
 	{"granted", "requests to workers", "none that is forged, used, expired, too large or another's is computed",
 		contract + "tasks that run", (*check).granted},
@@ -77,14 +78,16 @@ func (c *check) functionThere() {
 		if !ok || r.Task == nil || d.ReportSlot != nil {
 			return
 		}
-		c.holds(d.timeS, slices.ContainsFunc(c.beatsOf(a.number, d.timeS), func(b workerBeat) bool { return b.has(r.Task.Function) }),
+		c.holds(d.timeS, slices.ContainsFunc(c.beatsOf(a.number, d.timeS), func(b workerBeat) bool { return b.has(r.Task) }),
 			"user %s is sent in slot %d to aircraft %d, whose worker has not the function %q", d.user, d.Slot, a.number, r.Task.Function)
 	})
 }
 
-// has reports whether a worker has a function.
-func (w *workerBeat) has(function string) bool {
-	return slices.ContainsFunc(w.Functions, func(f telemetry.WorkerFunction) bool { return f.ID == function })
+// has reports whether a worker has a task's function, in the version that the task names, if it names one.
+func (w *workerBeat) has(t *telemetry.Task) bool {
+	return slices.ContainsFunc(w.Functions, func(f telemetry.WorkerFunction) bool {
+		return f.ID == t.Function && (t.Digest == "" || t.Digest == f.Digest)
+	})
 }
 
 func (c *check) granted() {
@@ -154,10 +157,10 @@ func (c *check) hiddenTime() {
 // keepsTask reports whether a user has to compute by itself what not every worker can: the exact dispatch knows of no functions.
 func (f *flight) keepsTask(b *beacon, x *dispatched) bool {
 	for i, name := range x.names {
-		function := f.reports[reportKey{name, b.Slot.Slot}].Task.Function
+		task := f.reports[reportKey{name, b.Slot.Slot}].Task
 		for _, a := range x.snapshot.Aircraft {
-			if d := x.decided[i]; function != "" && d != nil && d.Aircraft == 0 &&
-				!slices.ContainsFunc(f.beatsOf(a.Number, b.timeS), func(w workerBeat) bool { return w.has(function) }) {
+			if d := x.decided[i]; task.Function != "" && d != nil && d.Aircraft == 0 &&
+				!slices.ContainsFunc(f.beatsOf(a.Number, b.timeS), func(w workerBeat) bool { return w.has(task) }) {
 				return true
 			}
 		}

@@ -1,12 +1,14 @@
 package judge
 
 import (
+	"bytes"
 	"math"
 	"slices"
 	"strings"
 
 	"prefdt/firmware/account"
 	"prefdt/inference/physics"
+	decided "prefdt/inference/record"
 	"prefdt/simbridge/record"
 	"prefdt/simbridge/world"
 	"prefdt/telemetry"
@@ -19,7 +21,8 @@ var toldRules = []Rule{
 		contract + "landed", (*check).toldLanded},
 	{"told source", "statuses, faults of batteries", "a measurement, but 10 s after one was missing; the model, 12 s after all are",
 		contract + "status", (*check).toldSource},
-	{"told reason", "statuses, acts of pilots", "a reason, 3 s after a HEARTBEAT showed it, while it is in the air and not given back",
+	{"told reason", "statuses, acts of pilots", "a reason, 3 s after a HEARTBEAT showed it, while it is in the air and not given back; " +
+		"that it rebooted, 4 s after its boot",
 		contract + "status", (*check).toldReason},
 	{"told parameter", "statuses, parameters that another station changes", "its name in the aircraft's reason, from 3 s after on",
 		contract + "status", (*check).toldParameter},
@@ -30,14 +33,14 @@ var toldRules = []Rule{
 		contract + "joules", (*check).modelledJoules},
 	{"flown", "the ledger's rows, true ways and power", "2 m/s, and 20 % and three of its errors, in two slots in a row",
 		"inference/belief", (*check).flown},
-	{"kept at restart", "the ledger's rows, beacons", "what flying costs within 10 %, and a half of the users that are expected and one",
-		"docs/failures.md", (*check).keptAtRestart},
+	{"kept at restart", "the ledger's rows, beacons", "what flying costs within 10 %, and a half of the users that are " +
+		"expected and one; until when the plan had each fly", "docs/failures.md", (*check).keptAtRestart},
 	{"told power", "statuses, true power", "a reason that says so, where flying costs half as much again",
 		contract + "status", (*check).toldPower},
 	{"measured cost", "true power, the ledger's rows", "10 % off, what its sensor makes of it and 1 % a second between two readings",
 		contract + "joules", (*check).measuredCost},
 	{"far from home", "statuses, true joules of the least way home", "0.95 to 1.07 of it and 1 kJ, a wait for others besides; in " +
-		"wind 0.8 to 2.3",
+		"wind 0.8 to 2.3; over its home in calm air 2 s of hover",
 		contract + "status", (*check).farFromHome},
 	{"leaves in time", "statuses, true charge of one that serves", "the reserve, 0.95 of the least way home and of the wait for those in " +
 		"the air beside it, less 2 kJ, and in wind 0.8", "paper, C6", (*check).leavesInTime},
@@ -103,13 +106,22 @@ func (c *check) unreadFor(a *aircraft, timeS, forS float64) bool {
 }
 
 func (c *check) toldReason() {
-	const knownS = 3
+	const knownS, bootedS = 3, 4
 	c.toldOfAll(func(s *status, t *telemetry.StatusAircraft, a *aircraft) {
 		for _, x := range a.notLed {
 			if x.cause == record.PilotActs && s.timeS > x.knownS+knownS && s.timeS < x.toS && a.inAir.contains(s.timeS) &&
 				a.at(x.knownS).Armed && !c.excusesAny(a.number, s.timeS, "leader away", "link cut", "late datagrams") {
 				c.holds(s.timeS, t.Reason != "", "aircraft %d is its pilot's since %.1f s, and the status gives no reason", a.number,
 					x.fromS)
+			}
+			if x.cause == "autopilot_reboot" && s.timeS > x.knownS+bootedS && s.timeS < x.toS && a.inAir.contains(s.timeS) &&
+				!slices.ContainsFunc(c.faults, func(f faultSpan) bool { // one that stood still has all by then that was sent meanwhile
+					const standsS, startsS = bootedS, 14
+					laterS := map[bool]float64{true: standsS, false: startsS}[f.text == "stopped"]
+					return f.kind == record.LeaderDown && s.timeS > f.fromS && s.timeS < f.toS+laterS
+				}) && !c.excusesAny(a.number, s.timeS, "late datagrams", "wrong sample") {
+				c.holds(s.timeS, strings.Contains(t.Reason, "reboot"), "aircraft %d rebooted at %.1f s, and its reason is %q", a.number,
+					x.fromS, t.Reason)
 			}
 		}
 	})
@@ -247,6 +259,7 @@ func (c *check) flown() {
 // keptAtRestart: what was measured in flight stands in the ledger.
 func (c *check) keptAtRestart() {
 	const share, part, one, lastS = 0.1, 0.5, 1.0, 4
+	c.planKept()
 	expected := func(b *beacon) (sum float64) {
 		for _, a := range b.Offer.Aircraft {
 			sum += a.ExpectedUsers
@@ -283,6 +296,30 @@ func (c *check) keptAtRestart() {
 		}
 		if is > 0 {
 			c.atMost(x.toS, was-is, part*was+one, "offers were made for %.1f users before the leader was away, and for %.1f then", was, is)
+		}
+	}
+}
+
+// planKept: of those that were planned for the plan tells until when each was to fly.
+func (c *check) planKept() {
+	c.decidedSlots(func(run int, x *decided.Slot) {
+		if run > 0 && len(x.Plans) > 0 && x.Plans[0].Begins != nil {
+			b := x.Plans[0].Begins
+			c.holds(c.epochS+float64(x.Snapshot.Slot), len(b.Until) == len(b.Leaving), "from a restart before slot %d on the plan has %d "+
+				"aircraft, and until when %d fly", x.Snapshot.Slot, len(b.Leaving), len(b.Until))
+		}
+	})
+}
+
+// decidedSlots calls f with each slot that the leader decided, and how often it had been started again.
+func (f *flight) decidedSlots(each func(run int, x *decided.Slot)) {
+	for run, part := range f.recorded {
+		in, err := decided.NewReader(bytes.NewReader(part))
+		for err == nil {
+			var x decided.Slot
+			if x, err = in.Next(); err == nil {
+				each(run, &x)
+			}
 		}
 	}
 }
@@ -357,7 +394,8 @@ func (f *flight) measures(timeS float64) bool {
 // farFromHome is of one that flies in the slots: what it takes from there is what the crew decides by.
 func (c *check) farFromHome() {
 	const slackJ = 1000.0 // of an arrival, which is shorter near home
-	const soonS = 1.5     // it may be in its descent by then, of which "told way home" is
+	const nearM, stillMPS, overHomeS = 3, 1, 2
+	const soonS = 1.5 // it may be in its descent by then, of which "told way home" is
 	if c.World == nil {
 		return
 	}
@@ -374,7 +412,14 @@ func (c *check) farFromHome() {
 		}
 		p := packFlight{check: c, a: a, landing: landing{at: now}, truth: truth}
 		homeJ, off := p.leastHomeJ(now), math.Abs(a.gain()-1)+0.01*a.MonitorS
-		waitJ := wait * c.waitsS(a, s.timeS) * p.powerW(s.timeS, physics.Position{})
+		hoverW := p.powerW(s.timeS, physics.Position{})
+		waitJ := wait * c.waitsS(a, s.timeS) * hoverW
+		home, _ := a.homeAt(s.timeS)
+		stands := horizontalM(sub(home, now.PositionM)) < nearM && now.speedMPS() < stillMPS
+		if stands && waitJ == 0 && off == 0 && c.calm() && c.costsTheFormula() && c.powerFactor(c.slotAt(s.timeS)) == 1 && !a.isCopter() {
+			c.atMost(s.timeS, *t.HomeJ, homeJ+overHomeS*hoverW,
+				"the status has %.0f J of a landing for aircraft %d over its home, it takes %.0f", *t.HomeJ, a.number, homeJ)
+		}
 		c.atMost(s.timeS, (least-off)*homeJ-slackJ, *t.HomeJ, "the status has %.0f J of a way home for aircraft %d, it takes %.0f at least",
 			*t.HomeJ, a.number, homeJ)
 		c.atMost(s.timeS, *t.HomeJ, (most+off)*homeJ+waitJ+slackJ, "the status has %.0f J of a way home for aircraft %d, it takes %.0f",
