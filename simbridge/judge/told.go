@@ -458,6 +458,9 @@ func (c *check) leavesInTime() {
 		homeJ := p.leastHomeJ(now) + c.waitsFor(a, s.timeS, beside)*p.powerW(s.timeS, physics.Position{})
 		// What flying costs is measured by the sensors of all.
 		sensorJ := math.Abs(a.gain()-1)*now.SpentJ + off*homeJ + 2*heldErrorW*a.MonitorS
+		if first := &a.states[0]; first.LeftJ < 0.99*first.PackJ { // what a used pack holds is known in whole per cent, as it is fitted and now
+			sensorJ += 0.02 * now.PackJ
+		}
 		least := max(kept, keptShare*now.PackJ) + share*homeJ - slackJ - sensorJ
 		c.atMost(s.timeS, least, max(now.LeftJ, 1e-9), "aircraft %d serves with %.0f J left, its way home and its reserve take %.0f",
 			a.number, now.LeftJ, least)
