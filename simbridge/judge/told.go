@@ -458,7 +458,8 @@ func (c *check) leavesInTime() {
 		homeJ := p.leastHomeJ(now) + c.waitsFor(a, s.timeS, beside)*p.powerW(s.timeS, physics.Position{})
 		// What flying costs is measured by the sensors of all.
 		sensorJ := math.Abs(a.gain()-1)*now.SpentJ + off*homeJ + 2*heldErrorW*a.MonitorS
-		if first := &a.states[0]; first.LeftJ < 0.99*first.PackJ { // what a used pack holds is known in whole per cent, as it is fitted and now
+		// What a used pack holds is known in whole per cent, as it is fitted and now.
+		if first := &a.states[0]; first.LeftJ < 0.99*first.PackJ {
 			sensorJ += 0.02 * now.PackJ
 		}
 		least := max(kept, keptShare*now.PackJ) + share*homeJ - slackJ - sensorJ
