@@ -144,17 +144,3 @@ func TestSecondLeaderEndsWithStatusThree(t *testing.T) {
 		t.Errorf("status %d: %s", code, &stderr)
 	}
 }
-
-func TestPortInUse(t *testing.T) {
-	r := rig.NewRealTime(t, 1, 10, 100)
-	taken, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer taken.Close()
-	r.Config.Aircraft[0].Endpoint = "udp-listen:" + taken.LocalAddr().String()
-	f := r.StartLeader()
-	if err := <-f.Done; err == nil || !strings.Contains(err.Error(), "aircraft 1") || !strings.Contains(err.Error(), "in use") {
-		t.Errorf("a port in use: %v", err)
-	}
-}
