@@ -21,8 +21,8 @@ const (
 	maxRejectKinds = 256      // kinds that RejectCounter distinguishes
 )
 
-// LongestStatus is how many bytes a status of so many aircraft takes at most, with 16 dangers and every action refused.
-func LongestStatus(aircraft int) int { return min(900*aircraft+7000, MaxStatus) }
+// LongestStatus is how many bytes a status of so many aircraft takes at most, with 12 dangers and every action refused.
+func LongestStatus(aircraft int) int { return min(900*aircraft+5000, MaxStatus) }
 
 // checkSyntax accepts UTF-8 JSON within the limits, without a key given twice
 // in one object. An accepted payload can be scanned without further errors.

@@ -29,8 +29,9 @@ const (
 	lowestCharge  = 0.1  // likewise
 	shownJ        = 50.0 // what two figures of kilojoules may differ by and read the same
 	leavesWithin  = 60   // slots
-	maxDangers    = 16   // in a status, see [telemetry.LongestStatus]
-	maxDangerText = 160  // bytes of one, and of why an action is refused
+	maxDangers    = 12   // in a status, see [telemetry.LongestStatus]
+	maxDangerText = 160  // bytes of one
+	maxRefusal    = 100  // bytes of why an action is refused
 )
 
 // dangerKey is what makes a danger the same as that of the slot before.
@@ -77,7 +78,7 @@ func (l *Leader) dangers(s *telemetry.Status, views []fleet.View) []telemetry.Da
 		if !known {
 			from = s.Slot
 		}
-		since[x.key], x.SinceSlot, x.Text = from, from, clip(x.Text)
+		since[x.key], x.SinceSlot, x.Text = from, from, clip(x.Text, maxDangerText)
 		out = append(out, x.Danger)
 	}
 	l.current.dangerSince = since
@@ -220,10 +221,10 @@ func (l *Leader) refuses(views []fleet.View) *telemetry.Refuses {
 		default:
 			why = l.refusal(action, nil, views)
 		}
-		*r.Of(action) = clip(why)
+		*r.Of(action) = clip(why, maxRefusal)
 	}
 	if err := l.takesRequests(); err != nil {
-		r.Budget = clip(err.Error())
+		r.Budget = clip(err.Error(), maxRefusal)
 	}
 	return r
 }
@@ -259,4 +260,4 @@ func (l *Leader) refusesNamed(action string, views []fleet.View) string {
 }
 
 // clip cuts a text to what a status carries.
-func clip(text string) string { return telemetry.Printable(text[:min(len(text), maxDangerText)]) }
+func clip(text string, most int) string { return telemetry.Printable(text[:min(len(text), most)]) }

@@ -91,10 +91,10 @@ func TestLongestStatus(t *testing.T) {
 			Do: "its pilot lands it, or resume aircraft 64"})
 	}
 	for _, action := range []string{"start", "stop", "hold", "return", "resume", "launch", "clear", "new", "budget"} {
-		if why := s.Refuses.Of(action); len(*why) > maxDangerText {
+		if why := s.Refuses.Of(action); len(*why) > maxRefusal {
 			t.Errorf("%s: %d bytes", action, len(*why))
 		}
-		*s.Refuses.Of(action) = strings.Repeat("w", maxDangerText)
+		*s.Refuses.Of(action) = strings.Repeat("w", maxRefusal)
 	}
 	payload, err := telemetry.Encode(s)
 	if most := telemetry.LongestStatus(len(l.views)); err != nil || len(payload)+120 > most { // with a signature

@@ -17,9 +17,9 @@ import (
 // connects again and again.
 func TestCheckOfBrokersThatRefuse(t *testing.T) {
 	for name, c := range map[string]struct{ lines, acl, result, says string }{
-		"fine": {"", "topic readwrite #\n", preflight.ResultOK, "carries 7900 bytes, the longest status\nkeeps retained messages\n"},
+		"fine": {"", "topic readwrite #\n", preflight.ResultOK, "carries 5900 bytes, the longest status\nkeeps retained messages\n"},
 		"small packets": {"max_packet_size 600\n", "", preflight.ResultFail,
-			"does not carry 7900 bytes, which a status of 1 aircraft may take"},
+			"does not carry 5900 bytes, which a status of 1 aircraft may take"},
 		"small messages":   {"message_size_limit 600\n", "", preflight.ResultFail, "message_size_limit to 8192, max_packet_size to 8704"},
 		"nothing retained": {"retain_available false\n", "", preflight.ResultFail, "keeps no retained message"},
 		"statuses not allowed": {"", "topic readwrite #\ntopic deny prefdt/test/status\n", preflight.ResultFail,

@@ -249,9 +249,10 @@ func TestReturnAfterStop(t *testing.T) {
 				}
 			}
 		}
-		for _, action := range []string{"start", "hold", "stop"} {
-			send(action)
-		}
+		send("start")
+		time.Sleep(time.Minute) // they are in the air
+		send("hold")
+		send("stop")
 		select {
 		case err := <-ended:
 			t.Fatalf("it ended with the stop: %v\n%s", err, &out)

@@ -463,6 +463,9 @@ func (c *check) leavesInTime() {
 			sensorJ += 0.02 * now.PackJ
 		}
 		least := max(kept, keptShare*now.PackJ) + share*homeJ - slackJ - sensorJ
+		if math.IsNaN(least) { // an attached autopilot's
+			return
+		}
 		c.atMost(s.timeS, least, max(now.LeftJ, 1e-9), "aircraft %d serves with %.0f J left, its way home and its reserve take %.0f",
 			a.number, now.LeftJ, least)
 	})
