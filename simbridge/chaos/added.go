@@ -108,6 +108,15 @@ func (p *plan) drawReturn(c *Config, k int) {
 		p.Faults = append(p.Faults, fault{coverageCell: coverageCell{Reboot, Flying}, StartSlot: stall.StartSlot + 1, DurationSlots: 1})
 	}
 	p.OtherStation = r.IntN(12) == 0 && p.Signed
+	f := &p.Faults[0]
+	p.FlownOut = f.coverageCell == coverageCell{PilotPosition, Holding} && p.Crowd && !f.Severe && p.OutsideM == 0 && !p.lands()
+	if p.FlownOut {
+		const reachesSlots, comesInSlots = 60, 35
+		f.DurationSlots = reachesSlots
+		p.HoldSlots = max(p.HoldSlots, f.StartSlot+reachesSlots+comesInSlots)
+		p.Slots = max(p.Slots, p.HoldSlot+p.HoldSlots+quietSlots)
+		p.EndSlot = max(p.EndSlot, p.HoldSlot+p.HoldSlots)
+	}
 }
 
 // beginWrong has an aircraft's positions be far away for half a second.

@@ -58,6 +58,7 @@ type request struct {
 	budgetJ     float64 // 0: not a budget
 	action      string  // of a mission command
 	undo        func()  // of what was noted when it was sent
+	endsHold    bool    // which is to go on
 	sent        time.Time
 	interrupted bool            // the leader or the broker was absent since
 	digests     map[string]bool // of the payloads sent, one of which an answer names

@@ -478,9 +478,17 @@ func (m *mission) ledgerPath() string { return ledger.Path(filepath.Join(m.folde
 // pilotOutsideM is how far outside the area a pilot flies.
 const pilotOutsideM = 10
 
-// towardsEdge is how a pilot flies an aircraft towards the nearest edge of the area.
+// towardsEdge is how a pilot flies an aircraft towards the nearest edge of the area; just out of it, slowly at last, where it is to
+// come in again.
 func (m *mission) towardsEdge(at geo.Local) geo.Local {
-	const speedMPS = 12
+	speedMPS := 12.0
+	if m.plan.FlownOut {
+		const besideM, slowMPS, outM, perS = 5, 1, 2.5, 0.3
+		inM := -outsideByM(at.EastM, at.NorthM, m.world.Physics.AreaSideM)
+		if speedMPS = min(speedMPS, max(slowMPS, perS*(inM-besideM))); inM < -outM {
+			return geo.Local{}
+		}
+	}
 	side := m.world.Physics.AreaSideM
 	nearest, velocity := math.Inf(1), geo.Local{}
 	for _, edge := range []struct {
@@ -537,8 +545,11 @@ func (m *mission) injectPilotAct(ctx context.Context, f fault, act func(), shows
 			outsideByM(p.EastM, p.NorthM, m.world.Physics.AreaSideM) > pilotOutsideM {
 			a.FlyByRC(geo.Local{})
 		}
-		if m.plan.Crowd && f.Severe && f.Kind == PilotPosition {
+		switch {
+		case m.plan.Crowd && f.Severe && f.Kind == PilotPosition:
 			a.FlyByRC(m.towardsAnother(i))
+		case m.plan.FlownOut && f.Kind == PilotPosition:
+			a.FlyByRC(m.towardsEdge(a.State().Position))
 		}
 	}
 	a.FlyByRC(geo.Local{})

@@ -337,7 +337,9 @@ func (m *mission) recoverAircraft() {
 		}
 	}
 	if len(air) > 0 {
-		m.crew.send(m.newMissionRequest(telemetry.ActionResume, air...))
+		req := m.newMissionRequest(telemetry.ActionResume, air...)
+		req.endsHold = state == Holding
+		m.crew.send(req)
 	}
 }
 
@@ -353,7 +355,7 @@ func (m *mission) touchesDown() bool {
 // toRecover returns the aircraft that do not fly for the leader and should: those in the
 // air, under pilot control or in a failsafe's Hold, and those on the ground.
 func (m *mission) toRecover(state State) (air, ground []int) {
-	flying, ending := state == Flying || state == Climbing, state == Returning || state == Done
+	flying, ending := state == Flying || state == Climbing || m.plan.FlownOut && state == Holding, state == Returning || state == Done
 	for i, a := range m.autopilots {
 		s := a.State()
 		switch piloted := m.watch.isPiloted(i); {
@@ -386,6 +388,9 @@ func (m *mission) newMissionRequest(action string, aircraft ...int) *request {
 
 // handleAnswer handles the answer to a mission command.
 func (m *mission) handleAnswer(req *request) {
+	if req.accepted && req.endsHold {
+		m.crew.send(m.newMissionRequest(telemetry.ActionHold))
+	}
 	if !req.accepted && req.undo != nil {
 		req.undo()
 	}

@@ -69,6 +69,8 @@ var linkRules = []Rule{
 		(*check).stale},
 	{"commanded separation", "setpoints that arrive, true positions", "paths of the next second at least 9.5 m apart, but for a tick",
 		"paper, D_min", (*check).commandedSeparation},
+	{"keeps off", "setpoints that arrive, true positions", "none leads a metre nearer, within 14.5 m, to one that has " +
+		"descended by less than 25 m in its landing", "paper, D_min, and a half, in which it stops", (*check).keepsOff},
 }
 
 const (
@@ -784,6 +786,36 @@ func (c *check) commandedSeparation() {
 			c.holds(x.timeS, x.timeS-sinceS[pair] <= 1.5*periodS, "aircraft %d and %d are commanded to close in at %.1f m/s and come "+
 				"within %.1f m, since %.1f s", x.by.number, o.number, closingMPS, leastM, sinceS[pair])
 		}
+	}
+}
+
+// keepsOff: one that lands gives way to nobody, and is kept clear of by half a separation more, which it may take to stop.
+func (c *check) keepsOff() {
+	const nearM, nearerM, levelM, knownS = 14.5, 1, 25, 4
+	h := c.Physics.AltitudeM
+	for _, o := range c.aircraft {
+		lands := o.in(func(s *state) bool { return s.Mode == land && s.Armed && s.PositionM[2] > h-levelM }).and(o.led).from(knownS)
+		lands = c.assumeAll(o, lands, "leader away", "link cut", "late datagrams", "lost heartbeats", "station silent")
+		c.each((*arrival).isSetpoint, func(a *aircraft, g *arrival) {
+			if a == o || g.Mode != offboard || !a.isLed(g.timeS) || !lands.contains(g.timeS) ||
+				c.excusesAny(a.number, g.timeS, "link cut", "late datagrams", "leader away", "wrong sample") {
+				return
+			}
+			s, move := o.at(g.timeS), g.requestedM()
+			if math.Abs(s.PositionM[2]-g.Position[2]) > levelM {
+				return
+			}
+			there := point{s.PositionM[0] + s.VelocityMPS[0], s.PositionM[1] + s.VelocityMPS[1], s.PositionM[2]}
+			to := point{g.Position[0] + move[0], g.Position[1] + move[1], g.Position[2]}
+			leftM, nowM := horizontalM(sub(there, to)), horizontalM(sub(there, g.Position))
+			most := nearerM + a.linkSlackS()*horizontalM(move) + a.toldM()
+			if leftM < nearM {
+				c.atMost(g.timeS, nowM-leftM, most, "aircraft %d is sent %.1f m nearer to aircraft %d, to %.1f m", a.number, nowM-leftM,
+					o.number, leftM)
+			} else {
+				c.finding.Active++
+			}
+		})
 	}
 }
 

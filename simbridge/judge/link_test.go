@@ -280,6 +280,7 @@ func TestLinkRules(t *testing.T) {
 			f.flies(50, func(s *state) { s.PositionM[1] = 531 })
 			f.steers(50, func(s *record.Setpoint) { s.PositionM[1] = 531 })
 		}},
+		{"keeps off", "px4", func(f *flight) { f.besideLanding(523) }, func(f *flight) { f.besideLanding(526) }},
 	}
 	for _, x := range cases {
 		t.Run(x.rule, func(t *testing.T) {
@@ -321,6 +322,15 @@ func (f *flight) towardsOther(forS float64) {
 			g.Setpoint.PositionM[1], g.Setpoint.VelocityMPS[1] = 530, 5
 		}
 	}
+}
+
+// besideLanding has aircraft 1 be sent towards the other, which lands 18 m to the north of it.
+func (f *flight) besideLanding(northM record.Number) {
+	f.aircraft[0], f.aircraft[1] = f.aircraft[1], f.aircraft[0]
+	f.flies(40, func(s *state) { s.Mode = land })
+	f.aircraft[0], f.aircraft[1] = f.aircraft[1], f.aircraft[0]
+	f.flies(50, func(s *state) { s.PositionM[1] = 522 })
+	f.steers(50, func(s *record.Setpoint) { s.PositionM[1] = northM })
 }
 
 // TestGoodFlight has the flight that the cases change keep every rule of links.
