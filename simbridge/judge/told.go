@@ -39,6 +39,8 @@ var toldRules = []Rule{
 		contract + "status", (*check).toldPower},
 	{"measured cost", "true power, the ledger's rows", "10 % off, what its sensor makes of it and 1 % a second between two readings",
 		contract + "joules", (*check).measuredCost},
+	{"measured often", "the ledger's rows, true states", "7 s and two of its monitor's readings in steady flight, of which all is read",
+		contract + "joules", (*check).measuredOften},
 	{"far from home", "statuses, true joules of the least way home", "0.95 to 1.07 of it and 1 kJ, a wait for others besides; in " +
 		"wind 0.8 to 2.3; over its home in calm air 2 s of hover",
 		contract + "status", (*check).farFromHome},
@@ -364,6 +366,29 @@ func (c *check) measuredCost() {
 		x, bound := r.PropulsionMultiplier/truth, share+monitorShare*monitorS
 		c.lasting(&wrong, lasts, endS, max(x-most, least-x), bound, "the ledger has a multiplier of %.2f in slot %d, flying costs %.2f of "+
 			"the formula", r.PropulsionMultiplier, r.Slot, truth)
+	}
+}
+
+// measuredOften: what its ends may not show of the computing keeps a measurement of what flying costs open for a few seconds, and what
+// users of the offer take evens out. Each moves the mean, but one that is doubtful.
+func (c *check) measuredOften() {
+	const most, settlesS, readings = 7, 3, 2
+	var since, before float64
+	for _, r := range c.rows() {
+		endS := c.epochS + float64(r.Slot+1)
+		steady, monitorS := !r.Missed && !c.excusesFrom(endS-settlesS, endS, "leader away", "disk stands", "link cut", "battery misread",
+			"late datagrams", "wrong sample", "lost heartbeats"), 0.0
+		for _, a := range c.aircraft {
+			x, ok := a.offboard.and(a.led).at(endS)
+			steady = steady && ok && x.fromS < endS-settlesS && !c.homeward(a).contains(endS) && !c.unread(a).touches(endS-settlesS, endS)
+			monitorS = max(monitorS, a.MonitorS)
+		}
+		if since++; !steady || r.PropulsionMultiplier != before {
+			since, before = 0, r.PropulsionMultiplier
+		} else {
+			c.atMost(endS, since, most+readings*monitorS, "in slot %d the ledger has a multiplier of %.3f for the last %.0f slots", r.Slot,
+				r.PropulsionMultiplier, since)
+		}
 	}
 }
 

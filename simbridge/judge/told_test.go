@@ -15,7 +15,7 @@ func TestToldRules(t *testing.T) {
 		f := servingFlight()
 		for k := range f.end.Ledger.Rows {
 			r := &f.end.Ledger.Rows[k]
-			r.PropulsionMultiplier = 1
+			r.PropulsionMultiplier = 1 + 1e-3*float64(r.Slot/2%2)
 			r.Seen.Snapshot.Aircraft = []slot.Aircraft{{Number: 1, Flown: slot.Flown{FlightJ: f.aircraft[0].spentJ(110) -
 				f.aircraft[0].spentJ(109)}}}
 		}
@@ -68,6 +68,11 @@ func TestToldRules(t *testing.T) {
 		{"measured cost", serving, func(f *flight) {
 			for n := range 5 {
 				f.end.Ledger.Rows[15+n].PropulsionMultiplier = 1.1
+			}
+		}},
+		{"measured often", serving, func(f *flight) {
+			for n := range 9 {
+				f.end.Ledger.Rows[15+n].PropulsionMultiplier = 1
 			}
 		}},
 		{"read power", serving, func(f *flight) {
