@@ -9,7 +9,7 @@ import (
 // inTimeRules are of what comes too late to be of use.
 var inTimeRules = []Rule{
 	{"decision time", "decisions, beacons", "decide_by_ms after the beacon, and 60 ms", contract + "decision", (*check).decisionTime},
-	{"comes in", "true position, led in the slots, not held", "1.5 m outside the area for 15 s, unless a home is", contract + "fence",
+	{"comes in", "true position, led in the slots", "1.5 m outside the area for 15 s, unless a home is", contract + "fence",
 		(*check).comesIn},
 	{"climbs on", "true charge in a take-off, led", "8 s with less than 0.95 of the reserve and the landing", contract + "reserve",
 		(*check).climbsOn},

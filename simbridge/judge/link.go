@@ -809,11 +809,10 @@ func (c *check) keepsOff() {
 			to := point{g.Position[0] + move[0], g.Position[1] + move[1], g.Position[2]}
 			leftM, nowM := horizontalM(sub(there, to)), horizontalM(sub(there, g.Position))
 			most := nearerM + a.linkSlackS()*horizontalM(move) + a.toldM()
-			if leftM < nearM {
-				c.atMost(g.timeS, nowM-leftM, most, "aircraft %d is sent %.1f m nearer to aircraft %d, to %.1f m", a.number, nowM-leftM,
+			c.finding.Active++
+			if nowM-leftM > most {
+				c.atMost(g.timeS, nearM, leftM, "aircraft %d is sent %.1f m nearer to aircraft %d, to %.1f m", a.number, nowM-leftM,
 					o.number, leftM)
-			} else {
-				c.finding.Active++
 			}
 		})
 	}
