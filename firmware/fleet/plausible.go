@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -34,6 +35,7 @@ const (
 	twinSameMS  = 100.0
 	stoodCount  = 128 // positions that are kept for that: two autopilots' of more than twinApartMS
 	stoodMaxMPS = 1.0
+	twinScatter = 3.0 // the two places are further apart than so many times the scatter of positions at each: a receiver errs
 )
 
 // positionSample is one position as it was received.
@@ -101,7 +103,7 @@ func (a *aircraft) noteTrack(s *positionSample) {
 	if apart && min(a.tracks[k].count, other.count) >= twinN && s.receivedS-other.last.receivedS < staleAfterS {
 		a.twinS = s.receivedS
 	}
-	if a.stood.contradicts(s) >= twinN {
+	if a.stood.contradicts(s) >= twinN && a.stood.inTwoPlaces(s) {
 		a.twinS = s.receivedS
 	}
 }
@@ -112,6 +114,45 @@ type stood struct {
 	last         []positionSample
 	next         int
 	contradicted []float64
+}
+
+// inTwoPlaces is whether the positions of the last seconds are at two places, that of the last one and that of the one furthest from
+// it, and not scattered about one.
+func (x *stood) inTwoPlaces(s *positionSample) bool {
+	apart := func(a, b *positionSample) float64 {
+		return math.Hypot(a.position.Sub(b.position).Norm(), a.upM.Off(b.upM))
+	}
+	var recent []positionSample
+	for _, o := range x.last {
+		if s.receivedS-o.receivedS < twinForgottenS {
+			recent = append(recent, o)
+		}
+	}
+	far := slices.MaxFunc(recent, func(a, b positionSample) int { return cmp.Compare(apart(&a, s), apart(&b, s)) })
+	places, counts := [2]positionSample{*s, far}, [2]int{}
+	for range 3 { // the means of those nearest to each
+		var sums [2]physics.Position
+		var upM [2]float64
+		counts = [2]int{}
+		for i := range recent {
+			k := 0
+			if apart(&recent[i], &places[1]) < apart(&recent[i], &places[0]) {
+				k = 1
+			}
+			sums[k], upM[k], counts[k] = sums[k].Add(recent[i].position), upM[k]+float64(recent[i].upM), counts[k]+1
+		}
+		for k, n := range counts {
+			if n > 0 {
+				places[k].position, places[k].upM = sums[k].Scale(1/float64(n)), height.AboveOrigin(upM[k]/float64(n))
+			}
+		}
+	}
+	square := 0.0
+	for i := range recent {
+		d := min(apart(&recent[i], &places[0]), apart(&recent[i], &places[1]))
+		square += d * d / float64(len(recent))
+	}
+	return min(counts[0], counts[1]) >= twinN/2 && apart(&places[0], &places[1]) > max(twinNearM, twinScatter*math.Sqrt(square))
 }
 
 // contradicts adds a position, and returns how many, up to twinN, were contradicted in the last seconds.

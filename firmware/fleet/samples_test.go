@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -701,7 +702,10 @@ func TestTwoAutopilotsOfOneSystemID(t *testing.T) {
 		"switched on with it":      {func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.TimeBootMs -= 300; m.Lat += 180 }, true},
 		"on one switch with it":    {func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.TimeBootMs += 30; m.Alt += 1500 }, true},
 		"copies, 2 s late":         {func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.TimeBootMs -= 2000 }, false},
-		"its own second stream":    {func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.TimeBootMs -= 270; m.Lat += 9 }, false},
+		"a receiver that errs": {func(_ *simVehicle, m *common.MessageGlobalPositionInt) {
+			m.Lat, m.Lon = m.Lat+int32(150*rand.NormFloat64()), m.Lon+int32(150*rand.NormFloat64()) // by 1.7 m
+		}, false},
+		"its own second stream": {func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.TimeBootMs -= 270; m.Lat += 9 }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})

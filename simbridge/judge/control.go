@@ -252,7 +252,7 @@ func (c *check) toldDuty() {
 	}
 	c.told(func(s *status, t *telemetry.StatusAircraft, a *aircraft, _ float64) {
 		w := all[a.number]
-		stopped := c.ordered(0, s.timeS, telemetry.ActionStop) // one that lands then goes on, and is nobody's
+		stopped := c.stops(s.timeS) // one that lands then goes on, and is nobody's
 		switch {
 		case w.piloted.contains(s.timeS):
 			ok := t.Duty != telemetry.DutyServing && t.Duty != telemetry.DutyLeaving

@@ -543,6 +543,14 @@ func (f *flight) stopsAfter(timeS float64) bool {
 	return f.ordered(timeS, math.Inf(1), telemetry.ActionStop, telemetry.ActionResume, telemetry.ActionLaunch)
 }
 
+// stops is whether the fleet was stopped before: by a stop, or by a hold once no slot is flown any more.
+func (f *flight) stops(timeS float64) bool {
+	return slices.ContainsFunc(f.missionOrders(telemetry.ActionStop, telemetry.ActionHold), func(o *order) bool {
+		over := slices.Contains([]string{telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped}, f.stateAt(o.deliveredS))
+		return o.deliveredS <= timeS && (o.mission.Action == telemetry.ActionStop || over)
+	})
+}
+
 // ordered reports whether a command of some actions was delivered, and accepted, between two moments.
 func (f *flight) ordered(fromS, toS float64, actions ...string) bool {
 	return slices.ContainsFunc(f.missionOrders(actions...), func(o *order) bool { return o.deliveredS > fromS && o.deliveredS < toS })
