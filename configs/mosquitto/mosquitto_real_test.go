@@ -177,12 +177,13 @@ func TestLimits(t *testing.T) {
 	if err := publish(u2, "u2", 60000); err == nil {
 		t.Error("60 kB are acknowledged: their sender stays connected")
 	}
-	for _, size := range []int{telemetry.MaxPayload + 1, telemetry.MaxPayload} {
+	const limit = 16384 // of a payload: a status of twelve aircraft
+	for _, size := range []int{limit + 1, limit} {
 		if err := publish(u1, "u1", size); err != nil {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 	}
-	if got := <-received; got != telemetry.MaxPayload {
+	if got := <-received; got != limit {
 		t.Errorf("the first that was delivered has %d bytes", got)
 	}
 }
