@@ -210,9 +210,9 @@ func TestWireContractWithIndependentClients(t *testing.T) {
 	// online and status.
 	s.await("online", "true", func(h receivedLine) bool { return h.payload == "true" && h.qos == "1" })
 	idle := s.await("status", "status", anyLine)
-	if want := "aircraft budget_j challenge dangers decision_ms energy_source floor_j last_command missed_slots mission mission_s mode " +
-		"predicted_end_j refuses remaining_j saturated seq setting slot slots spent_j state transit_j users_heard"; keysOf(idle.fields) != want ||
-		idle.qos != "0" {
+	want := "aircraft budget_j challenge dangers decision_ms energy_source floor_j last_command missed_slots mission mission_s mode " +
+		"predicted_end_j refuses remaining_j saturated seq setting slot slots spent_j state transit_j users_heard"
+	if keysOf(idle.fields) != want || idle.qos != "0" {
 		t.Errorf("status has %s, QoS %s", keysOf(idle.fields), idle.qos)
 	}
 	aircraft := idle.fields["aircraft"].([]any)
