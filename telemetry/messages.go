@@ -255,6 +255,9 @@ type Status struct {
 	Signature string           `json:"signature,omitempty" max:"100"` // see [SignAnswer]; the last field
 }
 
+// MustAct is the gravity of a danger from which on somebody must act.
+const MustAct = 7
+
 // Danger is what the crew must not miss. In the air comes before on the ground, and of those with the same gravity the one with
 // the least joules left.
 type Danger struct {

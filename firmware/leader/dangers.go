@@ -13,14 +13,14 @@ import (
 
 // Gravities of dangers. Those of what is in the air come before those on the ground.
 const (
-	mustActNow   = 9 // a pack or an autopilot that may not bring an aircraft home
-	outOfReach   = 8 // an aircraft in the air that nobody here sees, or whose battery is nearly empty
-	mustAct      = 7 // an aircraft that nobody brings down, or that lands below its reserve; a hold or a return without an order
-	flownByOther = 6 // an aircraft in the air that does not fly as ordered, or whose battery is low
-	unmet        = 5 // a request that cannot be kept
-	mayKnow      = 4 // what comes by the plan
-	onGround     = 3 // of aircraft on the ground: the same, and nothing can fall
-	unseen       = 2 // an aircraft of which nothing was received yet
+	mustActNow   = telemetry.MustAct + 2 // a pack or an autopilot that may not bring an aircraft home
+	outOfReach   = telemetry.MustAct + 1 // an aircraft in the air that nobody here sees, or whose battery is nearly empty
+	mustAct      = telemetry.MustAct     // nobody brings an aircraft down, or it lands below its reserve; a hold or return without an order
+	flownByOther = 6                     // an aircraft in the air that does not fly as ordered, or whose battery is low
+	unmet        = 5                     // a request that cannot be kept
+	mayKnow      = 4                     // what comes by the plan
+	onGround     = 3                     // of aircraft on the ground: the same, and nothing can fall
+	unseen       = 2                     // an aircraft of which nothing was received yet
 )
 
 const (
@@ -53,12 +53,17 @@ type dangerList struct {
 	list  []danger
 }
 
-// addFleet adds a danger of the whole fleet.
-func (d *dangerList) addFleet(gravity int, kind, text, do string) {
-	if !d.anyUp {
+// add adds a danger of what is up in the air, or is on the ground.
+func (d *dangerList) add(up bool, leftJ float64, gravity int, key dangerKey, text, do string) {
+	if !up {
 		gravity = min(gravity, onGround)
 	}
-	d.list = append(d.list, danger{telemetry.Danger{Gravity: gravity, Text: text, Do: do}, dangerKey{0, kind}, math.Inf(1)})
+	d.list = append(d.list, danger{telemetry.Danger{Gravity: gravity, Aircraft: key.aircraft, Text: text, Do: do}, key, leftJ})
+}
+
+// addFleet adds a danger of the whole fleet.
+func (d *dangerList) addFleet(gravity int, kind, text, do string) {
+	d.add(d.anyUp, math.Inf(1), gravity, dangerKey{0, kind}, text, do)
 }
 
 // dangers adds to a status what the crew must not miss, the gravest first. It decides nothing: whoever shows a status shows these.
@@ -88,11 +93,7 @@ func (l *Leader) dangers(s *telemetry.Status, views []fleet.View) []telemetry.Da
 func (l *Leader) aircraftDangers(d *dangerList, s *telemetry.Status, a *telemetry.StatusAircraft, v *fleet.View) {
 	up, leftJ := v.InAir || v.Obstacle, l.account.ResidualJ(v)
 	add := func(gravity int, kind, text, do string) {
-		if !up {
-			gravity = min(gravity, onGround)
-		}
-		d.list = append(d.list, danger{telemetry.Danger{Gravity: gravity, Aircraft: v.Number, Text: text, Do: do},
-			dangerKey{v.Number, kind}, leftJ})
+		d.add(up, leftJ, gravity, dangerKey{v.Number, kind}, text, do)
 	}
 	home := "return"
 	if v.Homeward || v.Role == fleet.RoleLand || v.Role == fleet.RoleReturn {
@@ -101,10 +102,12 @@ func (l *Leader) aircraftDangers(d *dangerList, s *telemetry.Status, a *telemetr
 	switch {
 	case !v.Received:
 		add(unseen, "silent", "nothing was received from it yet", "switch it on; see to its link")
-	case v.AgeS > silentS && v.Lost && up:
-		add(outOfReach, "silent", fmt.Sprintf("LINK LOST: nothing received for %.0f s", v.AgeS), "clear it once it is down")
 	case v.AgeS > silentS:
-		add(outOfReach, "silent", fmt.Sprintf("LINK LOST: nothing received for %.0f s", v.AgeS), "")
+		do := ""
+		if v.Lost && up {
+			do = "clear it once it is down"
+		}
+		add(outOfReach, "silent", fmt.Sprintf("LINK LOST: nothing received for %.0f s", v.AgeS), do)
 	}
 	if v.Failsafe && up {
 		add(mustActNow, "failsafe", fmt.Sprintf("its autopilot's failsafe is active, in %s at %.0f m", v.ModeName, v.UpM),

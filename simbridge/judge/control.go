@@ -126,13 +126,12 @@ func (c *check) returns() {
 func (c *check) acts() {
 	const forS, highM = 5, 5
 	for _, o := range c.genuine() {
+		during := spans{{o.deliveredS - forS, o.answeredS}}
 		if !slices.Contains([]string{telemetry.ActionHold, telemetry.ActionReturn, telemetry.ActionStop}, o.mission.Action) ||
-			len(o.mission.Aircraft) > 0 || math.IsInf(o.answeredS, 1) || len(c.fault(0, record.LeaderDown).and(spans{{o.deliveredS - forS,
-			o.answeredS}})) > 0 {
+			len(o.mission.Aircraft) > 0 || math.IsInf(o.answeredS, 1) || len(c.fault(0, record.LeaderDown).and(during)) > 0 {
 			continue
 		}
 		flies := slices.ContainsFunc(c.aircraft, func(a *aircraft) bool {
-			during := spans{{o.deliveredS - forS, o.answeredS}}
 			return len(during.without(a.offboard.and(c.surelyLed(a)))) == 0 && a.at(o.deliveredS).heightM() > highM &&
 				len(during.without(c.disturbed(a, during))) == 0
 		})
@@ -250,9 +249,10 @@ func (c *check) toldDuty() {
 		down[a.number] = c.disturbed(a, stands.from(downS))
 		all[a.number] = who{lands.and(led), a.offboard.from(lastsS).and(led), piloted}
 	}
+	stoppedS := c.firstStopS()
 	c.told(func(s *status, t *telemetry.StatusAircraft, a *aircraft, _ float64) {
 		w := all[a.number]
-		stopped := c.stops(s.timeS) // one that lands then goes on, and is nobody's
+		stopped := s.timeS >= stoppedS // one that lands then goes on, and is nobody's
 		switch {
 		case w.piloted.contains(s.timeS):
 			ok := t.Duty != telemetry.DutyServing && t.Duty != telemetry.DutyLeaving

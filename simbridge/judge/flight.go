@@ -589,9 +589,7 @@ func (f *flight) givenBackS(a *aircraft, fromS float64) float64 {
 		}
 		s := a.at(o.deliveredS)
 		// A return takes aircraft in Hold from their pilots once the slots are over alone, and if it names none.
-		over := []string{telemetry.StateStopped, telemetry.StateReturning, telemetry.StateDone}
-		if o.mission.Action == telemetry.ActionReturn &&
-			(len(o.mission.Aircraft) > 0 || s.Mode != hold || !slices.Contains(over, f.stateAt(o.deliveredS))) {
+		if o.mission.Action == telemetry.ActionReturn && (len(o.mission.Aircraft) > 0 || s.Mode != hold || !f.isOver(o.deliveredS)) {
 			continue
 		}
 		if !s.Armed && !s.OnGround { // it falls

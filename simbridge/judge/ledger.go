@@ -491,7 +491,7 @@ func (c *check) slots() {
 	if len(c.beacons) == 0 {
 		return
 	}
-	overS := c.reaches(c.epochS, telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped)
+	overS := c.reaches(c.epochS, overStates...)
 	endS := min(overS, c.epochS+float64(c.Slots), c.endS)
 	opened := map[int]bool{}
 	for _, b := range c.beacons {

@@ -543,12 +543,15 @@ func (f *flight) stopsAfter(timeS float64) bool {
 	return f.ordered(timeS, math.Inf(1), telemetry.ActionStop, telemetry.ActionResume, telemetry.ActionLaunch)
 }
 
-// stops is whether the fleet was stopped before: by a stop, or by a hold once no slot is flown any more.
-func (f *flight) stops(timeS float64) bool {
-	return slices.ContainsFunc(f.missionOrders(telemetry.ActionStop, telemetry.ActionHold), func(o *order) bool {
-		over := slices.Contains([]string{telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped}, f.stateAt(o.deliveredS))
-		return o.deliveredS <= timeS && (o.mission.Action == telemetry.ActionStop || over)
-	})
+// firstStopS is when the fleet is stopped first: by a stop, or by a hold once no slot is flown any more; +Inf: never.
+func (f *flight) firstStopS() float64 {
+	first := math.Inf(1)
+	for _, o := range f.missionOrders(telemetry.ActionStop, telemetry.ActionHold) {
+		if o.mission.Action == telemetry.ActionStop || f.isOver(o.deliveredS) {
+			first = min(first, o.deliveredS)
+		}
+	}
+	return first
 }
 
 // ordered reports whether a command of some actions was delivered, and accepted, between two moments.

@@ -340,17 +340,10 @@ func (c *check) toldMode() {
 }
 
 func (c *check) toldState() {
-	const endsS, climbsS = 45, 90 // also of one whose motors turn on
-	stopped, returns := math.Inf(1), false
-	for _, o := range c.missionOrders(telemetry.ActionHold, telemetry.ActionStop, telemetry.ActionReturn) {
-		home := slices.Contains([]string{telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped}, c.stateAt(o.deliveredS))
-		switch {
-		case o.mission.Action == telemetry.ActionHold && !home:
-		case o.mission.Action != telemetry.ActionReturn: // once the slots are over a hold stops, too
-			stopped = min(stopped, o.deliveredS) // one that lands then goes on, and is nobody's
-		default:
-			returns = returns || len(o.mission.Aircraft) == 0 && c.slotAt(o.deliveredS) < float64(c.Slots)
-		}
+	const endsS, climbsS = 45, 90             // also of one whose motors turn on
+	stopped, returns := c.firstStopS(), false // one that lands then goes on, and is nobody's
+	for _, o := range c.missionOrders(telemetry.ActionReturn) {
+		returns = returns || len(o.mission.Aircraft) == 0 && c.slotAt(o.deliveredS) < float64(c.Slots)
 	}
 	for k, s := range c.statuses {
 		switch s.State {
@@ -715,6 +708,12 @@ func (f *flight) stateAt(timeS float64) string {
 	return told
 }
 
+// overStates are those of a mission that flies no slot any more.
+var overStates = []string{telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped}
+
+// isOver is whether the crew was told, at a moment, that no slot is flown any more.
+func (f *flight) isOver(timeS float64) bool { return slices.Contains(overStates, f.stateAt(timeS)) }
+
 // reaches is when the crew is first told of one of some states, from a moment on; +Inf: never.
 func (f *flight) reaches(fromS float64, states ...string) float64 {
 	for _, s := range f.statuses {
@@ -739,7 +738,7 @@ func (c *check) contact() {
 				return
 			}
 		}
-		away := []string{telemetry.StateReturning, telemetry.StateDone, telemetry.StateStopped}
+		away := slices.Clip(overStates)
 		if at := x.fromS + holdS*c.Speed; holdS > 0 && x.toS > at+withinS {
 			c.within(at, c.reaches(x.fromS, append(away, telemetry.StateHolding)...), withinS, "the mission flies on without %s", what)
 		}

@@ -209,9 +209,6 @@ func (r Request) Refused(s *telemetry.Status) string {
 	return *s.Refuses.Of(action)
 }
 
-// MustAct is the gravity of a danger from which on somebody must act.
-const MustAct = 7
-
 // DangerText is a danger in a line.
 func DangerText(d *telemetry.Danger) (text string) {
 	if d.Aircraft > 0 {

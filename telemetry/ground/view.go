@@ -82,7 +82,7 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 	stale := strings.HasPrefix(label, "STALE")
 	for i := range s.Dangers {
 		colour := yellow
-		if s.Dangers[i].Gravity >= command.MustAct {
+		if s.Dangers[i].Gravity >= telemetry.MustAct {
 			colour = red
 		}
 		out = append(out, paragraph{parts: []string{command.DangerText(&s.Dangers[i])}, colour: colour})
