@@ -186,7 +186,8 @@ study: bin/offline ## the comparison of all arms on one protocol, resumable; see
 
 pictures: build ## fly the demonstration and draw docs/images anew
 	bin/simbridge fly -config configs/fly.yaml -out out/pictures
-	cp out/pictures/flight.gif docs/images/
+	bin/offline compare -flight out/pictures
+	cp out/pictures/flight.gif out/pictures/even.png docs/images/
 	$(GO) test ./docs -run TestPicture -record
 
 notice: ## collect the licences of the modules that the programs are linked with, into NOTICE

@@ -1,7 +1,6 @@
 package compare
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,10 +14,9 @@ import (
 )
 
 // BesideAloft compares a flight whose budget is given by its packs with the simplest way to keep them, on
-// the same seed, with the same reports lost and slots missed. The simplest way keeps everybody in the air
-// until the weakest pack can carry no further slot above its reserve and its transit (climb and way home,
-// as this flight measured them). What it spends until then, evenly over the slots, is the weakest pack's
-// joules times the number of aircraft. Then all come home, and every task is computed locally.
+// the same seed, with the same reports lost and slots missed. The simplest way has each aircraft serve until its own
+// pack can carry no further slot above its reserve and its transit (climb and way home, as this flight measured
+// them), and spends what the packs have left evenly over the slots. With nobody in the air every task is computed locally.
 type BesideAloft struct {
 	Packs      []PackLeft `json:"packs"`
 	Flight     Cost       `json:"flight"`      // in slots
@@ -35,8 +33,7 @@ type PackLeft struct {
 	passed   bool    // LeftJ is below KeptJ by more than report.PassedMost of the pack
 }
 
-// readPacks sets the request of a flight by its packs: what each may spend in the slots and, for the fleet,
-// the weakest pack's joules times the number of aircraft.
+// readPacks sets the request of a flight by its packs: what each may spend in the slots, and their sum for the fleet.
 func (f *Flight) readPacks(b *report.Budget) error {
 	packs := &rollout.Packs{}
 	for _, a := range f.Summary.Aircraft {
@@ -57,21 +54,22 @@ func (f *Flight) readPacks(b *report.Budget) error {
 		}
 		packs.EnergyJ = append(packs.EnergyJ, slotsJ)
 	}
-	weakestJ := slices.Min(packs.EnergyJ)
-	if !(weakestJ > 0) {
+	sumJ := 0.0
+	for _, j := range packs.EnergyJ {
+		sumJ += j
+	}
+	if !(slices.Min(packs.EnergyJ) > 0) {
 		return fmt.Errorf("read flight: climb and way home take all that a pack may give: there is nothing to compare")
 	}
-	f.Request = rollout.Request{Mode: goal.Ceiling, BudgetJ: weakestJ * float64(len(packs.EnergyJ)), Packs: packs}
+	f.Request = rollout.Request{Mode: goal.Ceiling, BudgetJ: sumJ, Packs: packs}
 	return nil
 }
 
-// planAllAloft keeps everybody in the air while the weakest pack carries another slot, and then sends all
-// home. A slot lasts one second, so watts of flight are the joules of a slot.
+// planAllAloft keeps each aircraft in the air while its pack carries another slot, and sends it home then. A slot lasts
+// one second, so watts of flight are the joules of a slot.
 func planAllAloft(in *duty.Input, plan *duty.Plan) {
-	weakestJ := slices.MinFunc(in.Aircraft, func(a, b duty.Aircraft) int { return cmp.Compare(a.LeftJ, b.LeftJ) }).LeftJ
-	plan.SlotsJ = weakestJ * float64(len(in.Aircraft))
-	for m := range plan.Aircraft {
-		plan.Aircraft[m].Leaves = weakestJ < in.FlightW
+	for m := range in.Aircraft {
+		plan.Aircraft[m].Leaves = in.Aircraft[m].LeftJ < in.FlightW
 	}
 }
 
@@ -103,6 +101,7 @@ func (c *BesideAloft) String() string {
 		packs = append(packs, fmt.Sprintf("aircraft %d landed with %s, its reserve is %s", p.Aircraft, command.Kilojoules(p.LeftJ),
 			command.Kilojoules(p.KeptJ)))
 	}
-	return fmt.Sprintf("%s the packs' reserves (%s); all in the air until the weakest pack is used: %.0f s of delay, %d of %d slots "+
-		"served, you: %.0f s", verdict, strings.Join(packs, "; "), c.Aloft.DelayS, c.AloftSlots, c.Slots, c.Flight.DelayS)
+	return fmt.Sprintf("%s the packs' reserves (%s); each in the air until its pack is used: %.0f s of delay and %.1f kJ in slots, "+
+		"%d of %d slots served, you: %.0f s and %.1f kJ", verdict, strings.Join(packs, "; "), c.Aloft.DelayS, c.Aloft.EnergyJ/1000,
+		c.AloftSlots, c.Slots, c.Flight.DelayS, c.Flight.EnergyJ/1000)
 }

@@ -11,8 +11,11 @@ package compare
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -196,12 +199,16 @@ func (c *Comparison) Pictures() string {
 	return c.folder + "/" + strings.Join(list, "; ")
 }
 
+// evenPicture is a flight beside the simplest way to spend the same joules.
+const evenPicture = "even.png"
+
 const usage = `offline compare sets a flight of simbridge fly beside rollouts with the same seed, request, lost
 reports and missed slots. Of a flight with a budget, by a scheduler that spends it evenly: even.png; of packs,
-with everybody in the air until the weakest pack is used. Of one in
+with each aircraft in the air until its pack is used, which spends the same joules. Of one in
 a field world, -world NAME, by the same policy, late decisions included, with memory and without, with what the
 leader believed beside what was true: wind.png, links.png, memory.png. Of one whose tasks were computed, TASKS=real:
-by the same policy, with the CPU that the workers had.
+by the same policy, with the CPU that the workers had. A flight of these whose slots, reports or decisions were late
+or missed by more than 1 % is not compared: the rollouts have none.
 
   offline compare -flight DIR
 
@@ -222,8 +229,17 @@ func Command(_ context.Context, call *cli.Call) error {
 	if err != nil {
 		return cli.BadInput(err)
 	}
+	if why := f.Summary.Disturbed(); why != "" && (f.Summary.Executed != nil || !f.World.HidesState()) {
+		// The rollouts below have no late decision: what is between them and the flight would be the machine's.
+		even := filepath.Join(*folder, evenPicture)
+		if err := os.Remove(even); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("remove the picture of an earlier flight: %w", err)
+		}
+		return call.Result(*asJSON, map[string]string{"disturbed": why}, "not compared: this machine was too busy for speed %g (%s)",
+			f.Summary.Speed, why)
+	}
 	beside := func(c fmt.Stringer, err error, title string, other curve, flight *Cost, whose string) error {
-		path := filepath.Join(*folder, "even.png")
+		path := filepath.Join(*folder, evenPicture)
 		if err == nil {
 			err = saveCosts(path, title, other, curve{"the flight", flight, chart.Blue, 2})
 		}
@@ -241,8 +257,8 @@ func Command(_ context.Context, call *cli.Call) error {
 		return call.Result(*asJSON, c, "%v", &c)
 	case f.Request.Packs != nil:
 		c, err := CompareAloft(f)
-		return beside(&c, err, "The flight, and all in the air until the weakest pack is used",
-			curve{"all in the air", &c.Aloft, chart.Red, 2}, &c.Flight, "those of all in the air")
+		return beside(&c, err, "The flight, and each in the air until its pack is used",
+			curve{"until the pack is used", &c.Aloft, chart.Red, 2}, &c.Flight, "those of all in the air")
 	case !f.World.HidesState():
 		c, err := CompareEven(f)
 		return beside(&c, err, "The flight, and the same joules spent evenly", curve{"spent evenly", &c.Even, chart.Red, 2}, &c.Flight,

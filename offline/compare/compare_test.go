@@ -1,7 +1,9 @@
 package compare
 
 import (
+	"bytes"
 	"image/png"
+	"io"
 	"math"
 	"os"
 	"path/filepath"
@@ -9,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"prefdt/configs/cli"
 	"prefdt/inference"
 	"prefdt/inference/belief"
 	"prefdt/inference/goal"
@@ -201,38 +204,42 @@ func flyAs(f *Flight, r *rollout.Runner, request rollout.Request) {
 	r.Fly(f.Summary.Seed, request)
 }
 
-// Beside a flight of packs everybody stays in the air until the weakest is used, and no longer: no pack gives more, and
-// all is local then.
+// Beside a flight of packs each aircraft stays in the air until its own is used, and no longer: no pack gives more.
 func TestCompareAloft(t *testing.T) {
 	packs := []telemetry.Pack{{Aircraft: 1, Reserve: new(0.2)}, {Aircraft: 2, Reserve: new(0.2)}}
 	for name, c := range map[string]struct {
 		budget      report.Budget
 		change      func(f *Flight)
-		weakestJ    float64 // in slots
-		least, most int     // slots with aircraft
+		packsJ      [2]float64 // in slots
+		least, most int        // slots with aircraft
 		want, also  string
 	}{
-		"they last": {report.Budget{OfPacks: true, EnergyJ: 40e3, Landed: true, Packs: packs}, func(*Flight) {}, 8e3, 40, 40,
+		"they last": {report.Budget{OfPacks: true, EnergyJ: 40e3, Landed: true, Packs: packs}, func(*Flight) {}, [2]float64{8e3, 12e3}, 40, 40,
 			"kept the packs' reserves (aircraft 1 landed with 4.1 kJ, its reserve is 4 kJ; aircraft 2 landed with 6.2 kJ, its reserve " +
-				"is 6 kJ); all in the air until the weakest pack is used: ", "40 of 40 slots served, you: 80 s"},
+				"is 6 kJ); each in the air until its pack is used: ",
+			"40 of 40 slots served, you: 80 s and 0.0 kJ"},
+		"neither does": {report.Budget{OfPacks: true, EnergyJ: 40e3, Landed: true, Packs: packs},
+			func(f *Flight) { f.Summary.Aircraft[0].TransitJ, f.Summary.Aircraft[1].TransitJ = 13e3, 20.5e3 }, [2]float64{3e3, 3.5e3}, 18,
+			26, "", " of 40 slots served"},
 		"the weakest does not": {report.Budget{OfPacks: true, EnergyJ: 40e3, Landed: true, Packs: packs},
-			func(f *Flight) { f.Summary.Aircraft[0].TransitJ = 13e3 }, 3e3, 18, 22, "", " of 40 slots served"},
+			func(f *Flight) { f.Summary.Aircraft[0].TransitJ = 13e3 }, [2]float64{3e3, 12e3}, 40, 40, "", " of 40 slots served"},
 		"in slots, usable": {report.Budget{OfPacks: true, EnergyJ: 40e3, Packs: []telemetry.Pack{
 			{Aircraft: 1, UsableJ: new(11e3), ReserveJ: new(4e3)}, {Aircraft: 2, Reserve: new(0.2)}}},
-			func(*Flight) {}, 7e3, 40, 40, "", ""},
+			func(*Flight) {}, [2]float64{7e3, 12e3}, 40, 40, "", ""},
 		"passed": {report.Budget{OfPacks: true, EnergyJ: 40e3, Landed: true, Packs: packs},
-			func(f *Flight) { f.Summary.Aircraft[1].LeftJ = 5e3 }, 8e3, 40, 40, "passed the packs' reserves", ""},
+			func(f *Flight) { f.Summary.Aircraft[1].LeftJ = 5e3 }, [2]float64{8e3, 12e3}, 40, 40, "passed the packs' reserves", ""},
 	} {
 		f := newFlight([]report.Budget{c.budget})
 		c.change(f)
 		for i := range f.Slots {
 			f.Slots[i].DelayS = 2
 		}
-		if err := f.readBudgets(); err != nil || slices.Min(f.Request.Packs.EnergyJ) != c.weakestJ || f.Request.BudgetJ != 2*c.weakestJ {
+		if err := f.readBudgets(); err != nil || !slices.Equal(f.Request.Packs.EnergyJ, c.packsJ[:]) ||
+			f.Request.BudgetJ != c.packsJ[0]+c.packsJ[1] {
 			t.Fatalf("%s: %+v, %v", name, f.Request, err)
 		}
 		got, err := CompareAloft(f)
-		if err != nil || got.AloftSlots < c.least || got.AloftSlots > c.most || !(got.Aloft.EnergyJ <= 2*c.weakestJ+200) ||
+		if err != nil || got.AloftSlots < c.least || got.AloftSlots > c.most || !(got.Aloft.EnergyJ <= c.packsJ[0]+c.packsJ[1]+200) ||
 			!(got.Aloft.DelayS > 10) || got.Flight.DelayS != 80 || len(got.Aloft.bySlot) != 40 {
 			t.Errorf("%s: %d slots, %v J, %v s, %v", name, got.AloftSlots, got.Aloft.EnergyJ, got.Aloft.DelayS, err)
 		}
@@ -354,5 +361,32 @@ func TestCheckpointOfTheFlight(t *testing.T) {
 	const want = "had its checkpoint in configs/checkpoint, which is not here"
 	if _, err := CompareEven(f); err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("elsewhere: %v", err)
+	}
+}
+
+// A flight that the machine disturbed is set beside nothing, and the picture of an earlier flight does not stay.
+func TestDisturbedIsNotCompared(t *testing.T) {
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"summary.json": `{"seed":1,"speed":10,"slots":2,"planned_slots":2,"decisions":9,"latency":{"late_decisions":1},` +
+			`"world":{"aircraft":1,"users":3,"slots":2},"budgets":[{"slot":0,"energy_j":9000}]}`,
+		"slots.csv":   "slot,missed,delay_s,flight_j_1,edge_j_1\n0,0,1,130,5\n1,0,1,130,5\n",
+		"leader.yaml": "fleet: demo\n",
+		evenPicture:   "of an earlier flight",
+	} {
+		offlinetest.Write(t, text, folder, name)
+	}
+	for _, c := range []struct{ flag, want string }{
+		{"-json=false", "not compared: this machine was too busy for speed 10 (1 of 9 decisions late)"},
+		{"-json", `"disturbed": "1 of 9 decisions late"`},
+	} {
+		var out bytes.Buffer
+		offlinetest.NoError(t, Command(t.Context(), cli.NewCall("offline compare", []string{"-flight", folder, c.flag}, &out, io.Discard)))
+		if !strings.Contains(out.String(), c.want) {
+			t.Errorf("%s: %s", c.flag, out.String())
+		}
+		if _, err := os.Stat(filepath.Join(folder, evenPicture)); err == nil {
+			t.Error("the picture is still there")
+		}
 	}
 }

@@ -229,5 +229,5 @@ func saveCosts(path, title string, curves ...curve) error {
 		plots.AddLine(energy, fmt.Sprintf("%s: %.1f kJ", x.name, x.cost.EnergyJ/1000), x.c, x.width, joules)
 		plots.AddLine(delay, fmt.Sprintf("%s: %.0f s", x.name, x.cost.DelayS), x.c, x.width, seconds)
 	}
-	return save(path, 22, []*plot.Plot{energy, delay})
+	return save(path, 16, []*plot.Plot{energy, delay})
 }

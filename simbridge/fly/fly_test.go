@@ -186,7 +186,7 @@ func TestMission(t *testing.T) {
 			}
 			f.Close()
 		}
-		for _, want := range []string{"slot   0 of 12", "slot  10 of 12", "budget -energy 4500, accepted"} {
+		for _, want := range []string{"slot   0 of 12", "slot  10 of 12", "budget of 4.5 kJ (target) accepted"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("no %q in\n%s", want, out)
 			}
@@ -220,8 +220,8 @@ func TestEndedEarly(t *testing.T) {
 		if n := len(readTable(t, filepath.Join(c.Out, "slots.csv"))); n != flown {
 			t.Errorf("%d rows", n)
 		}
-		for _, want := range []string{"6 opened, 0 missed, 0 opened twice; the mission ended after 6 of 12\n",
-			"the budget of 5.00 was cleared by a preference\n"} {
+		for _, want := range []string{"6 opened, 0 missed; the mission ended after 6 of 12\n",
+			"the budget of 5.00 was cleared by a preference; the leader counts"} {
 			if !strings.Contains(out, want) {
 				t.Errorf("no %q in\n%s", want, out)
 			}

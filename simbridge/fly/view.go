@@ -147,32 +147,22 @@ func twoDigits(x float64) string {
 	return fmt.Sprintf("%.2g", x)
 }
 
-// printSummary prints the figures of a flight in a few lines.
+// printSummary prints the figures of a flight that a crew asks for; summary.json has all.
 func printSummary(w io.Writer, s *report.Summary, folder string) {
-	early := ""
+	early, again := "", ""
 	if ended := s.Slots + s.MissedSlots; ended < s.PlannedSlots {
 		early = fmt.Sprintf("; the mission ended after %d of %d", ended, s.PlannedSlots)
 	}
-	fmt.Fprintf(w, "\nslots      %d opened, %d missed, %d opened twice%s\n", s.Slots, s.MissedSlots, s.RepeatedSlots, early)
-	fmt.Fprintf(w, "reports    %d sent: %d lost on the simulated radio, %d received by the leader in time, %d not in time\n",
-		s.Reports.Expected, s.Reports.Lost, s.Reports.Received, max(0, s.Reports.Expected-s.Reports.Lost-s.Reports.Received))
-	share := ""
-	if w := s.World; w.TaskProbability < 1 && w.Groups.Count == 0 && w.Trace == nil {
-		share = fmt.Sprintf(" (%g %% of the users that report have one)", 100*w.TaskProbability)
+	if s.RepeatedSlots > 0 {
+		again = fmt.Sprintf(", %d opened twice", s.RepeatedSlots)
 	}
-	fmt.Fprintf(w, "tasks      %d%s: %d by decision, %d by the standing offer, %d locally without one; %d deadlines missed, %d of them by "+
-		"offloading\n",
-		s.Tasks.Total, share, s.Tasks.ByDecision, s.Tasks.ByOffer, s.Tasks.ByLocal, s.Tasks.DeadlinesMissed, s.Tasks.MissedByOffloading)
+	fmt.Fprintf(w, "\nslots      %d opened, %d missed%s%s\n", s.Slots, s.MissedSlots, again, early)
+	fmt.Fprintf(w, "delay      %.1f s of %d tasks; %d deadlines missed\n", s.DelayS, s.Tasks.Total, s.Tasks.DeadlinesMissed)
 	if x := s.Executed; x != nil {
 		fmt.Fprintf(w, "computed   %d tasks, %d parts on aircraft of %d decided and %d by the offer; %d outputs identical to the "+
 			"whole's; %d blobs found\n",
 			x.Tasks, x.Done, x.Decided, x.ByOffer, x.Identical, x.Found)
-		fmt.Fprintf(w, "           measured over modelled, median (p90 of the size): upload %+.1f (%.1f) %%, own part %+.1f (%.1f) %%, "+
-			"edge part %+.1f (%.1f) %%, delay %.1f of %.1f s\n",
-			100*x.UploadError, 100*x.UploadP90, 100*x.LocalError, 100*x.LocalP90, 100*x.EdgeError, 100*x.EdgeP90, x.MeasuredDelayS,
-			x.ModelledDelayS)
 	}
-	fmt.Fprintf(w, "delay      %.1f s\n", s.DelayS)
 	printEnergy(w, s, early != "")
 	for _, a := range s.Aircraft {
 		if a.OwnBattery {
@@ -190,39 +180,13 @@ func printSummary(w io.Writer, s *report.Summary, folder string) {
 			facts = append(facts, fmt.Sprintf("%s at slot %d", report.LeftForHome, a.LeftSlot))
 		}
 		if len(facts) > 0 {
-			fmt.Fprintf(w, "           aircraft %d: %s\n", a.Number, strings.Join(facts, "; "))
+			fmt.Fprintf(w, "pack       aircraft %d: %s\n", a.Number, strings.Join(facts, "; "))
 		}
-	}
-	fmt.Fprintf(w, "decision   %.2f ms median, %.2f ms 95th percentile\n", s.DecisionMS.P50, s.DecisionMS.P95)
-	l := &s.Latency
-	fmt.Fprintf(w, "latency    decisions %.1f ms median, %.1f 95th percentile, %.1f at most after their beacon; of those sent %d late\n",
-		l.DecisionMS.P50, l.DecisionMS.P95, l.DecisionMS.Max, l.LateDecisions)
-	if l.SetpointJitterMS != (report.Quantiles{}) {
-		fmt.Fprintf(w, "           setpoint interval off by %.1f ms median, %.1f 95th percentile, %.1f at most\n", l.SetpointJitterMS.P50,
-			l.SetpointJitterMS.P95, l.SetpointJitterMS.Max)
-	}
-	if s.MinSeparationM != nil {
-		fmt.Fprintf(w, "flight     never closer than %.0f m, never faster than %.1f m/s\n", *s.MinSeparationM, s.MaxSpeedMPS)
-	} else {
-		fmt.Fprintf(w, "flight     never faster than %.1f m/s\n", s.MaxSpeedMPS)
-	}
-	fmt.Fprintf(w, "traffic    %d bytes of control, %.0f Mbit offloaded: %.1e\n", s.Traffic.ControlBytes, s.Traffic.OffloadedBits/1e6,
-		s.Traffic.Ratio)
-	for _, c := range s.Commands {
-		if !c.Accepted && command.Transient(c.Reason) {
-			continue // it was sent again
-		}
-		answer := "refused: " + c.Reason
-		if c.Accepted {
-			answer = fmt.Sprintf("accepted from slot %d", *c.EffectiveSlot)
-		}
-		fmt.Fprintf(w, "command    %s, %s\n", strings.Join(c.Args, " "), answer)
 	}
 	for _, p := range s.Problems {
 		fmt.Fprintf(w, "problem    %s\n", p)
 	}
-	fmt.Fprintf(w, "pictures   %s/flight.gif, the flight slot by slot; energy.png, joules with budget and floor, and the delay that "+
-		"they bought; map.png, where the aircraft flew\n", folder)
+	fmt.Fprintf(w, "more       %s/summary.json; flight.gif, energy.png and map.png beside it\n", folder)
 }
 
 // printEnergy prints the joules of a flight beside its budget, in the budget's scope.
@@ -231,16 +195,15 @@ func printEnergy(w io.Writer, s *report.Summary, early bool) {
 	if n := len(s.Budgets); n > 0 {
 		last = s.Budgets[n-1]
 	}
-	spentJ, scope, span, inBudget := e.SpentJ, telemetry.ScopeSlots, fmt.Sprintf("for all %d slots ", s.PlannedSlots), "outside"
+	spentJ, scope, span := e.SpentJ, telemetry.ScopeSlots, fmt.Sprintf("for all %d slots ", s.PlannedSlots)
 	if e.Landed {
-		spentJ, scope, span, inBudget = e.SpentJ+e.TransitJ, telemetry.ScopeLanded, "to touchdown ", "inside"
+		spentJ, scope, span = e.SpentJ+e.TransitJ, telemetry.ScopeLanded, "to touchdown "
 	}
-	counted := command.ScopeText(scope)
 	first := ""
 	if len(s.Budgets) > 1 {
 		first = fmt.Sprintf(" (at first %s)", kilojoules(e.RequestedJ))
 	}
-	line := kilojoules(spentJ) + " kJ " + counted
+	line := kilojoules(spentJ) + " kJ " + command.ScopeText(scope)
 	switch {
 	case e.RevisedJ > 0 && last.OfPacks:
 		line += fmt.Sprintf(" of the %s that the packs hold above their reserves%s", kilojoules(e.RevisedJ), first)
@@ -252,14 +215,5 @@ func printEnergy(w io.Writer, s *report.Summary, early bool) {
 		before := s.Budgets[len(s.Budgets)-2] // a preference has no budget, and clears one
 		line += fmt.Sprintf("; the budget of %s was cleared by a preference", kilojoules(before.EnergyJ))
 	}
-	fmt.Fprintf(w, "energy     %s\n", line)
-	fmt.Fprintf(w, "           the leader counts %s %s, from %s\n", kilojoules(e.LeaderSpentJ), counted, s.EnergySource)
-	fmt.Fprintf(w, "           in slots %s kJ, of it %s flight and %s computing\n", kilojoules(e.SpentJ), kilojoules(e.FlightJ),
-		kilojoules(e.EdgeJ))
-	what := "climbs and ways home"
-	if factor := s.World.PropulsionFactor(s.PlannedSlots); factor != 1 {
-		what = fmt.Sprintf("climbs, and ways home at flight power x%.3g", factor)
-	}
-	fmt.Fprintf(w, "           transit (of all aircraft: %s), %s the budget: %s kJ; the leader counts %s\n", what, inBudget,
-		kilojoules(e.TransitJ), kilojoules(e.LeaderTransitJ))
+	fmt.Fprintf(w, "energy     %s; the leader counts %s\n", line, kilojoules(e.LeaderSpentJ))
 }

@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"prefdt/inference/physics"
 	"prefdt/simbridge/world"
@@ -184,6 +185,25 @@ type Executed struct {
 	MeasuredDelayS float64        `json:"measured_delay_s"` // of the mission
 	ModelledDelayS float64        `json:"modelled_delay_s"` // of the same decisions, by the world's closed forms
 	Problems       map[string]int `json:"problems,omitempty"`
+}
+
+// Disturbed says what a busy machine did to a flight: of slots, reports or decisions more than one in a hundred were
+// missed or late. Empty: nothing that counts.
+func (s *Summary) Disturbed() string {
+	var list []string
+	for _, c := range []struct {
+		n, of int
+		what  string
+	}{
+		{s.MissedSlots, s.Slots + s.MissedSlots, "slots missed"},
+		{s.Reports.Expected - s.Reports.Lost - s.Reports.Received, s.Reports.Expected, "reports not received in time"},
+		{s.Latency.LateDecisions, s.Decisions, "decisions late"},
+	} {
+		if 100*c.n > c.of {
+			list = append(list, fmt.Sprintf("%d of %d %s", c.n, c.of, c.what))
+		}
+	}
+	return strings.Join(list, ", ")
 }
 
 type Reports struct {

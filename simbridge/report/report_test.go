@@ -355,3 +355,22 @@ func TestMapTitle(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// What more than one in a hundred of is late or missed is named; a flight that nothing disturbed says nothing.
+func TestDisturbed(t *testing.T) {
+	for _, c := range []struct {
+		missed, received, late int
+		want                   string
+	}{
+		{0, 540, 0, ""},
+		{1, 535, 4, ""},
+		{2, 535, 4, "2 of 100 slots missed"},
+		{0, 533, 5, "7 of 600 reports not received in time, 5 of 480 decisions late"},
+	} {
+		s := &Summary{Slots: 100 - c.missed, MissedSlots: c.missed, Reports: Reports{Expected: 600, Lost: 60, Received: c.received},
+			Decisions: 480, Latency: Latency{LateDecisions: c.late}}
+		if got := s.Disturbed(); got != c.want {
+			t.Errorf("%+v: %q", c, got)
+		}
+	}
+}
