@@ -214,9 +214,9 @@ func TestCompareAloft(t *testing.T) {
 		least, most int        // slots with aircraft
 		want, also  string
 	}{
-		"they last": {report.Budget{OfPacks: true, EnergyJ: 40e3, Landed: true, Packs: packs}, func(*Flight) {}, [2]float64{8e3, 12e3}, 40, 40,
-			"kept the packs' reserves (aircraft 1 landed with 4.1 kJ, its reserve is 4 kJ; aircraft 2 landed with 6.2 kJ, its reserve " +
-				"is 6 kJ); each in the air until its pack is used: ",
+		"they last": {report.Budget{OfPacks: true, EnergyJ: 40e3, Landed: true, Packs: packs}, func(*Flight) {}, [2]float64{8e3, 12e3},
+			40, 40, "kept the packs' reserves (aircraft 1 landed with 4.1 kJ, its reserve is 4 kJ; aircraft 2 landed with 6.2 kJ, its " +
+				"reserve is 6 kJ); each in the air until its pack is used: ",
 			"40 of 40 slots served, you: 80 s and 0.0 kJ"},
 		"neither does": {report.Budget{OfPacks: true, EnergyJ: 40e3, Landed: true, Packs: packs},
 			func(f *Flight) { f.Summary.Aircraft[0].TransitJ, f.Summary.Aircraft[1].TransitJ = 13e3, 20.5e3 }, [2]float64{3e3, 3.5e3}, 18,
