@@ -24,7 +24,10 @@ func TestMain(m *testing.M) {
 
 // module is a module whose run has this body, in WebAssembly's binary form; its input is at
 // 1024, and so is its output.
-func module(run ...byte) []byte {
+func module(run ...byte) []byte { return moduleWith(nil, run...) }
+
+// moduleWith also exports alloc by other names.
+func moduleWith(also []string, run ...byte) []byte {
 	section := func(id byte, body ...byte) []byte { return append([]byte{id, byte(len(body))}, body...) }
 	name := func(n string, kind, index byte) []byte {
 		return append(append([]byte{byte(len(n))}, n...), kind, index)
@@ -33,12 +36,17 @@ func module(run ...byte) []byte {
 		return append([]byte{byte(len(body) + 2), 0}, append(body, 0x0b)...)
 	}
 	at := []byte{0x41, 0x80, 0x08} // i32.const 1024
+	exports := slices.Concat([]byte{byte(4 + len(also))}, name("memory", 2, 0), name("alloc", 0, 0), name("run", 0, 1),
+		name("output", 0, 2))
+	for _, n := range also {
+		exports = append(exports, name(n, 0, 0)...)
+	}
 	return slices.Concat(
 		[]byte("\x00asm\x01\x00\x00\x00"),
 		section(1, 3, 0x60, 1, 0x7f, 1, 0x7f, 0x60, 2, 0x7f, 0x7f, 1, 0x7f, 0x60, 0, 1, 0x7f),
 		section(3, 3, 0, 1, 2),
 		section(5, 1, 0, 2),
-		section(7, slices.Concat([]byte{4}, name("memory", 2, 0), name("alloc", 0, 0), name("run", 0, 1), name("output", 0, 2))...),
+		section(7, exports...),
 		section(10, slices.Concat([]byte{3}, code(at...), code(run...), code(at...))...),
 	)
 }
@@ -104,6 +112,15 @@ func TestBadModules(t *testing.T) {
 	}
 	if _, err := load("none.wasm", "", 1<<20); err == nil {
 		t.Error("a module that is not there was loaded")
+	}
+}
+
+// A module that was built as a command sets its runtime up in _start, for one run: it is refused, with how to build it.
+func TestModuleBuiltAsACommand(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "f.wasm")
+	os.WriteFile(path, moduleWith([]string{"_start"}, echo...), 0o600)
+	if _, err := load(path, "", 4<<20); err == nil || !strings.Contains(err.Error(), "_start") {
+		t.Errorf("a command: %v", err)
 	}
 }
 
