@@ -83,10 +83,18 @@ type Device struct {
 	running sync.WaitGroup
 
 	mutex   sync.Mutex
-	slot    int // of the last beacon
+	slot    int // of the last one that was opened
 	pending *pending
+	beacon  beacon           // the last one
+	waking  *time.Timer      // opens the slot of the newest beacon; nil: none waits
 	workers map[int]string   // address by aircraft, as last offered: one may be decided on that is not on offer
 	links   map[string]*link // by address
+}
+
+// beacon is one with when it was received.
+type beacon struct {
+	telemetry.Slot
+	received time.Time
 }
 
 // pending is a task between beacon and decision.
@@ -132,6 +140,9 @@ func (d *Device) Close() {
 		p.timer.Stop()
 		d.pending = nil
 	}
+	if d.waking != nil {
+		d.waking.Stop()
+	}
 	d.mutex.Unlock()
 	d.stop()
 	d.running.Wait()
@@ -151,7 +162,7 @@ func (d *Device) handle(m telemetry.Message) {
 	switch kind {
 	case telemetry.KindSlot:
 		if b, err := telemetry.DecodeSlot(m.Payload); err == nil {
-			d.openSlot(b, m.Received)
+			d.handleBeacon(beacon{b, m.Received})
 		}
 	case telemetry.KindDecision:
 		if x, err := telemetry.DecodeDecision(m.Payload); err == nil {
@@ -160,14 +171,42 @@ func (d *Device) handle(m telemetry.Message) {
 	}
 }
 
-// openSlot reports the slot's task, and opens connections to the workers that are named.
-func (d *Device) openSlot(b telemetry.Slot, received time.Time) {
+// wakingMost is for how long a beacon waits at most for a newer one.
+const wakingMost = 50 * time.Millisecond
+
+// handleBeacon opens the beacon's slot. A device that was stopped, as a phone with its screen off, receives the beacons
+// of that time all at once when it goes on: after a gap the newest alone opens a slot, once none has followed it for a
+// quarter of the time in which reports are taken.
+func (d *Device) handleBeacon(b beacon) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
-	if b.Slot == d.slot {
+	slot := time.Duration(b.SlotMS * float64(time.Millisecond))
+	gap := !d.beacon.received.IsZero() && b.received.Sub(d.beacon.received) > 3*slot/2
+	if d.beacon = b; !gap && d.waking == nil {
+		d.openSlot(b)
 		return
 	}
-	d.slot = b.Slot
+	wait := min(wakingMost, time.Duration(b.ReportByMS/4*float64(time.Millisecond)))
+	if d.waking != nil {
+		d.waking.Reset(wait)
+		return
+	}
+	d.waking = time.AfterFunc(wait, func() {
+		d.mutex.Lock()
+		defer d.mutex.Unlock()
+		if d.ctx.Err() == nil {
+			d.openSlot(d.beacon)
+		}
+		d.waking = nil
+	})
+}
+
+// openSlot reports the slot's task, and opens connections to the workers that are named.
+func (d *Device) openSlot(b beacon) {
+	if b.Slot.Slot == d.slot {
+		return
+	}
+	d.slot = b.Slot.Slot
 	if d.pending != nil {
 		d.takeOffer(d.pending)
 	}
@@ -177,12 +216,12 @@ func (d *Device) openSlot(b telemetry.Slot, received time.Time) {
 			d.link(a.Worker).open()
 		}
 	}
-	t, ok := d.Next(b.Slot)
+	t, ok := d.Next(d.slot)
 	if !ok || len(t.Input) == 0 {
 		return
 	}
 	report := telemetry.Report{
-		Slot: b.Slot, PositionM: d.Position(), CPUHz: d.CPUHz, Gain: map[int]float64{},
+		Slot: d.slot, PositionM: d.Position(), CPUHz: d.CPUHz, Gain: map[int]float64{},
 		Task: &telemetry.Task{Bits: 8 * float64(len(t.Input)), CyclesPerBit: d.Function.CyclesPerBit, DeadlineS: t.DeadlineS,
 			Function: d.Function.ID, Digest: d.Function.Digest},
 	}
@@ -191,7 +230,7 @@ func (d *Device) openSlot(b telemetry.Slot, received time.Time) {
 			report.Gain[a.Number] = g
 		}
 	}
-	p := &pending{Task: t, beacon: b, decideBy: received.Add(time.Duration(b.DecideByMS * float64(time.Millisecond)))}
+	p := &pending{Task: t, beacon: b.Slot, decideBy: b.received.Add(time.Duration(b.DecideByMS * float64(time.Millisecond)))}
 	p.timer = time.AfterFunc(time.Until(p.decideBy), func() {
 		d.mutex.Lock()
 		defer d.mutex.Unlock()

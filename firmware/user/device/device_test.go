@@ -12,9 +12,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"prefdt/firmware/worker/executor"
@@ -381,4 +383,39 @@ func TestWorkerThatAnswersBadly(t *testing.T) {
 			t.Errorf("%d ns: edge %v, upload %v, %v", edge, a.edge, a.upload, a.err)
 		}
 	}
+}
+
+// A device that was stopped for some slots opens the newest of the beacons that waited, and none of the others; one
+// that is in time opens its slot at once.
+func TestDeviceThatWasStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var opened []int
+		d := &Device{Next: func(slot int) (none Task, ok bool) {
+			opened = append(opened, slot)
+			return none, false
+		}}
+		d.slot, d.ctx = -1, t.Context()
+		receive := func(n int) {
+			d.handleBeacon(beacon{telemetry.Slot{Slot: n, SlotMS: 1000, ReportByMS: 300}, time.Now()})
+		}
+		for n := range 3 {
+			if receive(n); !slices.Contains(opened, n) {
+				t.Errorf("slot %d is not opened at once", n)
+			}
+			time.Sleep(time.Second)
+		}
+		time.Sleep(5 * time.Second)
+		for n := 3; n < 8; n++ {
+			receive(n)
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(900 * time.Millisecond)
+		receive(8)
+		time.Sleep(3 * time.Second)
+		receive(11) // some were lost
+		time.Sleep(time.Second)
+		if want := []int{0, 1, 2, 7, 8, 11}; !slices.Equal(opened, want) {
+			t.Errorf("opened %v, want %v", opened, want)
+		}
+	})
 }

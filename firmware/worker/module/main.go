@@ -88,8 +88,8 @@ func load(path, cache string, memoryBytes uint64) (f sdk.Function, err error) {
 		return nil, fmt.Errorf("module %s: want exports memory, alloc, run and output", path)
 	}
 	if module.ExportedFunction("_start") != nil && module.ExportedFunction("_initialize") == nil {
-		return nil, fmt.Errorf("module %s: it was built as a command, whose runtime is set up in _start for one run: build it as a library "+
-			"(TinyGo: -buildmode=c-shared; clang: -mexec-model=reactor)", path)
+		return nil, fmt.Errorf("module %s: it was built as a command, whose runtime is set up in _start for one run: build it as a "+
+			"library (TinyGo: -buildmode=c-shared; clang: -mexec-model=reactor)", path)
 	}
 	return m.compute, nil
 }
