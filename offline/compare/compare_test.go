@@ -22,7 +22,6 @@ import (
 	"prefdt/offline/offlinetest"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/report"
-	"prefdt/simbridge/users"
 	"prefdt/simbridge/world"
 	"prefdt/telemetry"
 )
@@ -150,7 +149,7 @@ func TestCompareEven(t *testing.T) {
 	f.Slots[7].Missed = true
 	frozen := offlinetest.Shipped(t)
 	l := rollout.ReportLink{Fallback: rollout.FallbackOffer, Prior: frozen.UserPrior(), Missed: func(n int) bool { return n == 7 }}
-	l.Received = func(n, user int) bool { return !users.ReportIsLost(3, n, user, 0.2) }
+	l.Received = func(n, user int) bool { return !world.ReportIsLost(3, n, user, 0.2) }
 	r := offlinetest.Must(rollout.NewWithPolicy(baseline.NewEven(&f.World.Physics), &frozen.GoalConstants, f.World, l))(t)
 	flyAs(f, r, rollout.Request{Mode: goal.Target, BudgetJ: 18000, ReviseSlot: 10, RevisedBudgetJ: 16500})
 	got := offlinetest.Must(CompareEven(f))(t)

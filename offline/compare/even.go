@@ -6,7 +6,7 @@ import (
 	"prefdt/offline/baseline"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/report"
-	"prefdt/simbridge/users"
+	"prefdt/simbridge/world"
 	"prefdt/telemetry"
 	"prefdt/telemetry/command"
 )
@@ -46,7 +46,7 @@ func (f *Flight) evenRunner() (*rollout.Runner, error) {
 	}
 	l := rollout.ReportLink{Fallback: rollout.FallbackOffer, Prior: frozen.UserPrior(), Missed: f.missed}
 	l.Received = func(slot, user int) bool {
-		return !users.ReportIsLost(f.Summary.Seed, slot, user, f.Summary.ReportLoss)
+		return !world.ReportIsLost(f.Summary.Seed, slot, user, f.Summary.ReportLoss)
 	}
 	return rollout.NewWithPolicy(baseline.NewEven(&f.World.Physics), &frozen.GoalConstants, f.World, l)
 }

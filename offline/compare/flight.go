@@ -16,7 +16,6 @@ import (
 	"prefdt/inference/slot"
 	"prefdt/offline/command"
 	"prefdt/offline/rollout"
-	"prefdt/simbridge/fly"
 	"prefdt/simbridge/report"
 	"prefdt/simbridge/world"
 )
@@ -138,11 +137,11 @@ func ReadFlight(folder string) (*Flight, error) {
 // believed and had followed.
 func (f *Flight) readLog(folder string) error {
 	var logged []loggedFlight
-	if err := readJSON(filepath.Join(folder, fly.LogFile), &logged); err != nil {
+	if err := readJSON(filepath.Join(folder, report.LogFile), &logged); err != nil {
 		return err
 	}
 	if len(logged) == 0 || len(logged[len(logged)-1].Rows) == 0 {
-		return fmt.Errorf("read flight: %s logs no slot", fly.LogFile)
+		return fmt.Errorf("read flight: %s logs no slot", report.LogFile)
 	}
 	last := logged[len(logged)-1]
 	if g := last.State.Account.Goal; g.Mode == goal.Preference {
@@ -169,7 +168,7 @@ func (f *Flight) readLog(folder string) error {
 		s := &f.Slots[r.Slot]
 		s.Decided, s.Snapshot, s.Believed = true, r.Seen.Snapshot, r.Seen.Believed
 		if len(r.Seen.Names) != len(s.Snapshot.Users)+len(s.Snapshot.IdleUsers) {
-			return fmt.Errorf("read flight: slot %d of %s has %d names for %d users", r.Slot, fly.LogFile, len(r.Seen.Names),
+			return fmt.Errorf("read flight: slot %d of %s has %d names for %d users", r.Slot, report.LogFile, len(r.Seen.Names),
 				len(s.Snapshot.Users)+len(s.Snapshot.IdleUsers))
 		}
 		for _, name := range r.Seen.Names {

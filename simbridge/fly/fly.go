@@ -142,10 +142,6 @@ func noSlotError(s telemetry.Status) error {
 	return errors.New(text)
 }
 
-// LogFile is what the leader logged in a world that hides something, or in which tasks were
-// computed, as leader log export -json writes it.
-const LogFile = "leader.json"
-
 // exportLog ends the leader and has it export its log, where that has beliefs or tasks were computed.
 func (f *flight) exportLog(ctx context.Context) error {
 	if f.leader == nil || f.Leader.surroundings == nil && f.executed == nil {
@@ -153,7 +149,7 @@ func (f *flight) exportLog(ctx context.Context) error {
 	}
 	f.leader.Stop()
 	_, err := process.Run(ctx, []string{f.leaderArgs[0], "log", "-file", filepath.Join(f.Out, "leader", "ledger.db"), "export", "-json",
-		"-out", filepath.Join(f.Out, LogFile)})
+		"-out", filepath.Join(f.Out, report.LogFile)})
 	return err
 }
 

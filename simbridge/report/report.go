@@ -412,6 +412,10 @@ func writeSlots(path string, f *Flight) error {
 	return writeTable(path, lines)
 }
 
+// LogFile is what the leader logged in a world that hides something, or in which tasks were
+// computed, as leader log export -json writes it.
+const LogFile = "leader.json"
+
 // TasksFile is the table of tasks.
 const TasksFile = "tasks.csv"
 

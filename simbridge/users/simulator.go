@@ -230,7 +230,7 @@ func (s *Simulator) task(slot, user int) (task physics.Task, active bool) {
 func (s *Simulator) countReport(slot, user int, task bool) (lost bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	lost = ReportIsLost(s.Seed, slot, user, s.ReportLoss)
+	lost = world.ReportIsLost(s.Seed, slot, user, s.ReportLoss)
 	r := s.reportCounts[slot]
 	r.Expected++
 	if task {

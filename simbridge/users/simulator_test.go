@@ -489,7 +489,7 @@ func TestLoss(t *testing.T) {
 			for slot := range 200 {
 				for user := range 10 {
 					n++
-					if ReportIsLost(seed, slot, user, fraction) {
+					if world.ReportIsLost(seed, slot, user, fraction) {
 						lost++
 					}
 				}
@@ -505,7 +505,7 @@ func TestLoss(t *testing.T) {
 		want := tasksOf(5)
 		received := 0
 		for _, a := range want {
-			if !ReportIsLost(seed, 5, a.User, 0.4) {
+			if !world.ReportIsLost(seed, 5, a.User, 0.4) {
 				received++
 			}
 		}

@@ -1,7 +1,6 @@
 package users
 
 import (
-	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -93,11 +92,6 @@ func (u *user) handleBeacon(beacon telemetry.Slot, received time.Time) {
 		u.client.Publish(telemetry.Publication{Topic: u.simulator.topics.Report(u.id), Payload: payload,
 			Retained: u.simulator.Retained})
 	}
-}
-
-// ReportIsLost decides by seed, slot and user which reports are lost.
-func ReportIsLost(seed uint64, slot, user int, fraction float64) bool {
-	return rand.New(rand.NewPCG(seed, uint64(slot)<<32|uint64(user))).Float64() < fraction
 }
 
 // computeUnopened computes the tasks of the slots before end that no beacon has opened.

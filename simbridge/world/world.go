@@ -18,6 +18,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 
 	"prefdt/inference/physics"
@@ -440,4 +441,9 @@ func (w *World) settle(a *Arrival, m int, rho float64) (completionS, edgeJ float
 		w.lateResults = append(w.lateResults, r)
 	}
 	return r.CompletionS, edgeJ
+}
+
+// ReportIsLost decides by seed, slot and user which reports are lost on the way to the leader.
+func ReportIsLost(seed uint64, slot, user int, fraction float64) bool {
+	return rand.New(rand.NewPCG(seed, uint64(slot)<<32|uint64(user))).Float64() < fraction
 }
