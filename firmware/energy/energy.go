@@ -16,7 +16,8 @@
 //
 // No reading is accepted alone against the others. One that is older than the last, by
 // its counter, is ignored; a step of a counter that current and model do not explain
-// counts when the next reading agrees, and so does a reboot. Only a current cannot be
+// counts when the next reading agrees, and so does a reboot. Two may be wrong as well: where
+// the counter then goes on from before, that step is undone. Only a current cannot be
 // checked where there is no counter: it counts up to MaxPowerW.
 package energy
 

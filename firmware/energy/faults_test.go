@@ -80,6 +80,61 @@ func TestCounterComesBack(t *testing.T) {
 	}
 }
 
+// Two readings in a row whose count is wrong add no joule that was not drawn, and take none away, once it is right again:
+// not where it was 0, nor where it was too high by what could have been drawn; at rest and in flight, over a restart too.
+func TestTwoWrongCounts(t *testing.T) {
+	const volts, capacityJ, fromJ = 16.0, 150e3, 15e3
+	nan := math.NaN()
+	for _, powerW := range []float64{5, 160} { // at rest, in flight
+		for _, everyS := range []float64{0.5, 1, 2.5, 5} {
+			for _, chargeAlone := range []bool{false, true} {
+				for _, byJ := range []float64{-fromJ, 2000 * everyS} {
+					for _, restart := range []bool{false, true} {
+						m, now := newMeter(), 0.0
+						m.MaxPowerW = 6468 // the fleet's
+						read := func(wrongJ float64) {
+							j := math.Max(fromJ+powerW*now+wrongJ, 0)
+							if wrongJ < 0 {
+								j = 0
+							}
+							r := Reading{ConsumedHJ: math.Floor(j / 100), CurrentA: powerW / volts, VoltageV: volts,
+								Charge: math.Ceil(100*(1-j/capacityJ)) / 100, BootS: 100 + now}
+							if chargeAlone {
+								r.ConsumedHJ, r.CurrentA = nan, nan
+							}
+							m.SetSpeed(now, 8.4, powerW > 100)
+							m.AddReading(now, r)
+							now += everyS
+						}
+						for range 20 {
+							read(0)
+						}
+						drawnJ, since := m.DrawnJ(now), now
+						read(byJ)
+						read(byJ)
+						if restart {
+							s := m.State(now)
+							m = &Meter{CapacityJ: m.CapacityJ, PowerW: m.PowerW, MaxPowerW: m.MaxPowerW}
+							m.Restore(now, s, 0)
+						}
+						for range 20 {
+							read(0)
+						}
+						unitJ := 100.0
+						if chargeAlone {
+							unitJ = capacityJ / 100
+						}
+						if off := m.DrawnJ(now) - drawnJ - powerW*(now-since); math.Abs(off) > 1.2*unitJ {
+							t.Errorf("%v W, every %v s, charge alone %v, off by %v J, restart %v: %.0f J too much", powerW, everyS,
+								chargeAlone, byJ, restart, off)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
 // With all fields four times a second, the total is exact to the counter's resolution
 // at the end of each slot.
 func TestExactToTheResolution(t *testing.T) {

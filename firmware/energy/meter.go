@@ -53,6 +53,7 @@ type Meter struct {
 	total    estimate // drawn up to lastReadS, by all sources
 	mark     Mark     // at the last reading that was a measurement
 	certainJ float64  // certain lower bound of the joules drawn
+	mostJ    float64  // most that was drawn by current and model, in all intervals
 	consumed counterReference
 	charge   counterReference
 }
@@ -86,9 +87,11 @@ func (m *Meter) State(nowS float64) State {
 		Factor: m.model.factor, IntervalS: m.intervalS, Charged: m.charged}
 	for _, a := range []*counterReference{&s.Consumed, &s.Charge} {
 		a.CertainJ -= m.certainJ
-		if a.Candidate != nil {
-			a.Candidate = new(*a.Candidate)
-			a.Candidate.CertainJ -= m.certainJ
+		for _, b := range []**counterReference{&a.Candidate, &a.Before} {
+			if *b != nil {
+				*b = new(**b)
+				(*b).CertainJ -= m.certainJ
+			}
 		}
 	}
 	s.ReadAgeS = m.extrapolatedS + math.Max(nowS-m.lastReadS, 0)
@@ -128,9 +131,11 @@ func (m *Meter) Restore(nowS float64, s State, gapS float64) {
 	}
 	for _, a := range []*counterReference{&m.consumed, &m.charge} {
 		a.readS, a.readingNumber = since, -1
-		if a.Candidate != nil {
-			a.Candidate = new(*a.Candidate)
-			a.Candidate.readS, a.Candidate.readingNumber = since, -1
+		for _, b := range []**counterReference{&a.Candidate, &a.Before} {
+			if *b != nil {
+				*b = new(**b)
+				(*b).readS, (*b).readingNumber = since, -1
+			}
 		}
 	}
 }
@@ -254,6 +259,7 @@ func (m *Meter) integrate(r arrival) {
 	sum := m.integral.plus(s.drawn)
 	prior := sum.widened(s.timingSlackJ)
 	m.certainJ += s.certainJ
+	m.mostJ += s.drawn.HighJ
 	if r.rebooted {
 		m.rebaseAtBoot(nowS, r.Reading)
 	}
@@ -377,6 +383,7 @@ func (m *Meter) applyCounters(total estimate, nowS float64, r Reading, s reading
 			count: n, unitJ: unitJ, readS: nowS, bootS: r.BootS, readingNumber: m.readingCount,
 			trust: trust, certainJ: m.certainJ, burst: s.burst, drawn: s.drawn.widened(m.timingSlackJ + s.timingSlackJ),
 			afterGap: s.afterGap, maybeOld: nowS-m.gapEndS < reorderMaxS,
+			measuredJ: m.mostJ + m.timingSlackJ + s.timingSlackJ, unmeasured: a.readingNumber < 0 || s.backToBack,
 		}
 		// A bound on the power that lasts, by the power before.
 		likelyW := (1 + gapError) * math.Max(m.meanPowerW, m.model.factor*m.PowerW(0))
