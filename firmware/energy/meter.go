@@ -30,6 +30,7 @@ type Meter struct {
 
 	newest        Reading // the last one received that was a measurement
 	newestS       float64 // when
+	newestFlew    bool    // it was in flight then
 	intervalS     float64 // between the last two of those, 0: none yet
 	repeated      bool    // the present reading is none: it repeats the newest
 	meanIntervalS float64 // between readings, on average
@@ -94,9 +95,9 @@ func (m *Meter) State(nowS float64) State {
 			}
 		}
 	}
-	s.ReadAgeS = m.extrapolatedS + math.Max(nowS-m.lastReadS, 0)
+	s.ReadAgeS = m.extrapolatedS + math.Max(nowS-m.lastReadS, 0) + m.lateS
 	if m.bootS > 0 {
-		s.BootS = m.bootS + math.Max(nowS-m.lastReadS, 0)
+		s.BootS = m.bootS + math.Max(nowS-m.lastReadS, 0) + m.lateS
 	}
 	switch {
 	case nowS-math.Max(m.lastReadS, m.model.speedS) > lostS:
@@ -163,10 +164,10 @@ func (m *Meter) estimateAt(nowS float64) estimate {
 	var since estimate
 	received := !m.model.flying || nowS-m.model.speedS <= freshS
 	if received && m.Source(nowS) != Model && !math.IsNaN(m.lastPowerW) {
-		seconds := math.Max(nowS-m.lastReadS, 0)
+		seconds := math.Max(nowS-m.lastReadS, 0) + m.lateS
 		flownS := seconds
 		if !m.model.flying && m.lastReadS < m.model.landedS+m.intervalS { // a current is the mean since the reading before
-			flownS = math.Min(seconds, math.Max(m.model.landedS-m.lastReadS, 0))
+			flownS = math.Min(seconds, math.Max(m.model.landedS-m.lastReadS+m.lateS, 0))
 		}
 		since = estimate{J: flownS * m.heldW, HighJ: (1 + gapError) * seconds * math.Max(m.heldW, m.meanPowerW)}
 		if m.model.flying && m.lastReadS < m.model.tookOffS+m.intervalS { // likewise: part of it is of the ground
@@ -220,14 +221,14 @@ func (m *Meter) heldS() float64 { return math.Min(math.Max(2.5*m.intervalS, fres
 // autopilot's clock waits until the next one agrees.
 func (m *Meter) AddReading(nowS float64, r Reading) {
 	r = r.valid()
-	if m.repeated = m.model.flying && r.repeats(m.newest); m.repeated {
+	if m.repeated = (m.model.flying || m.newestFlew) && r.repeats(m.newest); m.repeated {
 		if nowS-m.newestS <= m.heldS() { // else it is frozen
 			m.add(nowS, r, m.integrate)
 		}
 		return
 	}
 	first, was, wasS := m.readingCount == 0, m.newest, m.newestS
-	m.newest, m.newestS = r, nowS
+	m.newest, m.newestS, m.newestFlew = r, nowS, m.model.flying
 	m.add(nowS, r, m.integrate)
 	switch bootS := r.BootS - was.BootS; {
 	case first, m.pending != nil: // the interval to one that waits for the next is looked at then
@@ -312,7 +313,7 @@ func (m *Meter) integrate(r arrival) {
 	default:
 		m.meanPowerW, m.heldW = 0, 0
 	}
-	p.flightSinceReading, p.edgeSinceReading, p.undrawnAtReadingJ = estimate{}, estimate{}, m.undrawnNowJ(nowS)
+	p.flightSinceReading, p.edgeSinceReading, p.undrawnAtReadingJ = m.gapEstimate(r.LateS), estimate{}, m.undrawnNowJ(nowS)
 }
 
 // hold follows the power of the flight. Computing takes part of a slot: where there are
