@@ -276,7 +276,8 @@ func TestResetWhileNothingWasReceived(t *testing.T) {
 		m := newMeter()
 		now, offset := 0.0, 0.0
 		send := func(n float64) {
-			m.AddReading(now-offset, Reading{ConsumedHJ: n, CurrentA: watts / volts, VoltageV: volts, Charge: math.NaN()})
+			m.AddReading(now-offset, Reading{ConsumedHJ: n, CurrentA: watts / volts, VoltageV: volts + math.Mod(now, 1)/1000,
+				Charge: math.NaN()})
 		}
 		for ; now <= 10; now += 0.5 {
 			send(math.Floor(now * watts / 100))

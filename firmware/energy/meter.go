@@ -30,7 +30,6 @@ type Meter struct {
 
 	newest        Reading // the last one received that was a measurement
 	newestS       float64 // when
-	newestFlew    bool    // it was in flight then
 	intervalS     float64 // between the last two of those, 0: none yet
 	repeated      bool    // the present reading is none: it repeats the newest
 	meanIntervalS float64 // between readings, on average
@@ -221,14 +220,16 @@ func (m *Meter) heldS() float64 { return math.Min(math.Max(2.5*m.intervalS, fres
 // autopilot's clock waits until the next one agrees.
 func (m *Meter) AddReading(nowS float64, r Reading) {
 	r = r.valid()
-	if m.repeated = (m.model.flying || m.newestFlew) && r.repeats(m.newest); m.repeated {
+	// At rest the same is measured again and again, but nothing draws as much as a flight.
+	m.repeated = r.repeats(m.newest) && (m.model.flying || r.PowerW() > modelTrust*m.PowerW(0))
+	if m.repeated {
 		if nowS-m.newestS <= m.heldS() { // else it is frozen
 			m.add(nowS, r, m.integrate)
 		}
 		return
 	}
 	first, was, wasS := m.readingCount == 0, m.newest, m.newestS
-	m.newest, m.newestS, m.newestFlew = r, nowS, m.model.flying
+	m.newest, m.newestS = r, nowS
 	m.add(nowS, r, m.integrate)
 	switch bootS := r.BootS - was.BootS; {
 	case first, m.pending != nil: // the interval to one that waits for the next is looked at then
