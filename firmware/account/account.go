@@ -42,6 +42,7 @@ type Account struct {
 	lateOfferUsers        map[string]bool      // whose results by the offer came after that, since the last slot expired
 	mostOfferUsers        int                  // of them, as many as may have accepted that slot's offer
 	edges                 []*slotEdge          // of the last slots that were decided
+	trail                 []trailEnd           // before the present windows, the earliest first
 	observed              []slot.Result        // of tasks that were decided on, since TakeResults
 	flownSlot             int                  // the slot between the aircraft's marks, -1: none
 	allLocal              LocalDelay           // what a missed slot is taken to have cost
@@ -103,7 +104,7 @@ func (a *Account) Begin(slots int, views []fleet.View) {
 		a.objective.ExpectMultiplier(a.earlierMultiplier)
 	}
 	a.objective.SetOutOfDistribution(a.OutOfDistribution)
-	a.edges = nil
+	a.edges, a.trail = nil, nil
 	a.aircraft, a.results, a.observed, a.allLocal = make([]AircraftAccount, len(views)), map[int]*slotResults{}, nil, LocalDelay{}
 	a.lateOfferUsers, a.mostOfferUsers = map[string]bool{}, 0
 	a.flownSlot, a.Air, a.LikelyAirs, a.bounds = -1, motion.Air{}, nil, nil

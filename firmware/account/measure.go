@@ -3,6 +3,7 @@ package account
 import (
 	"cmp"
 	"math"
+	"slices"
 
 	"prefdt/firmware/energy"
 	"prefdt/firmware/fleet"
@@ -31,6 +32,7 @@ const (
 // window is the flight of one aircraft from one reading to another.
 type window struct {
 	open     bool // from is set
+	afterGap bool // as the first reading after a gap
 	from, to windowEnd
 	airJ     float64 // closed form of all its flight, through the air
 	modelJ   float64 // over the ground
@@ -68,8 +70,18 @@ func (e *slotEdge) shown(atS float64) (share, deviation float64) {
 	return share, math.Sqrt(share * (1 - share))
 }
 
+// trailEnd is where the window before a measurement began, and the multiplier that was believed in then.
+type trailEnd struct {
+	multiplier float64
+	from       []windowEnd // by aircraft
+}
+
+// trailLength is how many windows before the present one are kept, to find a change that each alone is too inexact to show.
+const trailLength = 4
+
 // restartWindows begins every window anew at the next settlement.
 func (a *Account) restartWindows() {
+	a.trail = nil
 	for i := range a.aircraft {
 		a.aircraft[i].window.open = false
 	}
@@ -89,11 +101,14 @@ func (a *Account) advanceWindows(views []fleet.View) {
 		}
 		switch {
 		case !v.InAir || !v.Placed:
-			w.open = false
-		case !w.open:
-			w.open, w.from = true, w.to
-		case w.from.Gaps != w.to.Gaps:
-			w.from = w.to
+			if w.open {
+				w.open, a.trail = false, nil
+			}
+		case !w.open || w.from.Gaps != w.to.Gaps:
+			w.open, w.afterGap, w.from, a.trail = true, true, w.to, nil
+		case w.afterGap && w.from.ResolutionJ > w.to.ResolutionJ && w.to.ReceivedS-w.from.ReceivedS < offersWindowS:
+			// A counter corrects for a while what a gap or a restart left out.
+			w.afterGap, w.from, a.trail = false, w.to, nil
 		}
 	}
 }
@@ -119,39 +134,11 @@ func (a *Account) measure(views []fleet.View) (x goal.Measurement) {
 	if len(of) == 0 {
 		return goal.Measurement{}
 	}
-	fromS, toS, variance := math.Inf(1), math.Inf(-1), 0.0
-	for _, i := range of {
-		w := &a.aircraft[i].window
-		fromS, toS = min(fromS, w.from.ReceivedS), max(toS, w.to.ReceivedS)
-		flightJ := w.to.airJ - w.from.airJ
-		x.EnergyJ += w.to.ReadJ - w.from.ReadJ
-		x.ModelFlightJ += flightJ
-		hidden := [2]float64{} // may not show, at either end
-		for _, e := range a.edges {
-			decidedJ, offerJ := e.aircraftEdgeJ[i], e.offerEdgeJ()*e.offerShare[i]
-			drawn := e.drawn(w.to.ReceivedS) - e.drawn(w.from.ReceivedS)
-			x.EdgeJ += (decidedJ + offerJ) * drawn
-			for k, atS := range [2]float64{w.from.ReceivedS, w.to.ReceivedS} {
-				if e.near(atS) {
-					hidden[k] = max(hidden[k], (decidedJ+offerJ)/2)
-				}
-			}
-		}
-		powerW := flightJ / (w.to.ReceivedS - w.from.ReceivedS)
-		for k, end := range [2]*windowEnd{&w.from, &w.to} {
-			variance += hidden[k]*hidden[k] + end.ResolutionJ*end.ResolutionJ
-			x.LateJ = math.Hypot(x.LateJ, powerW*end.lateS/2) // half of the most is its deviation
-		}
+	from := make([]windowEnd, len(a.aircraft))
+	for i := range a.aircraft {
+		from[i] = a.aircraft[i].window.from
 	}
-	batteryJ := math.Sqrt(variance)
-	for _, e := range a.edges {
-		if n := float64(e.offerUsers); n > 0 { // each took anything from nothing to the most: half of that is its deviation
-			drawn := e.drawn(toS) - e.drawn(fromS)
-			variance += min(n*e.mostJ*e.mostJ, e.limitJ*e.limitJ) / 4 * drawn * drawn
-		}
-	}
-	seconds := toS - fromS
-	x.ErrorJ, x.Slots = math.Sqrt(variance), max(int(math.Round(seconds)), 1)
+	x, batteryJ, seconds := a.flight(of, from)
 	// Flight that came to take more cannot wait until it is known exactly by how much: in every slot
 	// until then aircraft fly on that should be on their way home. Nor can a wrong reading of that kind.
 	exact := measuredError * x.ModelFlightJ
@@ -160,9 +147,62 @@ func (a *Account) measure(views []fleet.View) (x goal.Measurement) {
 	if first && seconds < firstWindowS || !long && !a.objective.Contradicts(&x) {
 		return goal.Measurement{}
 	}
+	if x.Changed = a.hasChanged(of, &x); x.Changed {
+		a.trail = nil
+	} else {
+		a.trail = append(a.trail[max(len(a.trail)-trailLength+1, 0):], trailEnd{a.objective.PropulsionMultiplier(), from})
+	}
 	for _, i := range of {
 		w := &a.aircraft[i].window
-		w.from = w.to
+		w.from, w.afterGap = w.to, false
 	}
 	return x
+}
+
+// hasChanged is whether flight came to take more in the last windows: together they say so beyond their error, which is mostly of
+// what their ends do not show of the computing. Each alone moves what is believed a little, and is then measured by that.
+func (a *Account) hasChanged(of []int, x *goal.Measurement) bool {
+	return slices.ContainsFunc(a.trail, func(e trailEnd) bool {
+		y, _, seconds := a.flight(of, e.from)
+		return seconds <= maxWindowS && y.Exceeds(e.multiplier) && x.TakesMore(e.multiplier)
+	})
+}
+
+// flight is that of some aircraft from readings to those of the settlement before, by how much what batteries show of it may be off, and
+// its length.
+func (a *Account) flight(of []int, from []windowEnd) (x goal.Measurement, batteryJ, seconds float64) {
+	fromS, toS, variance := math.Inf(1), math.Inf(-1), 0.0
+	for _, i := range of {
+		from, w := &from[i], &a.aircraft[i].window
+		fromS, toS = min(fromS, from.ReceivedS), max(toS, w.to.ReceivedS)
+		flightJ := w.to.airJ - from.airJ
+		x.EnergyJ += w.to.ReadJ - from.ReadJ
+		x.ModelFlightJ += flightJ
+		hidden := [2]float64{} // may not show, at either end
+		for _, e := range a.edges {
+			decidedJ, offerJ := e.aircraftEdgeJ[i], e.offerEdgeJ()*e.offerShare[i]
+			drawn := e.drawn(w.to.ReceivedS) - e.drawn(from.ReceivedS)
+			x.EdgeJ += (decidedJ + offerJ) * drawn
+			for k, atS := range [2]float64{from.ReceivedS, w.to.ReceivedS} {
+				if e.near(atS) {
+					hidden[k] = max(hidden[k], (decidedJ+offerJ)/2)
+				}
+			}
+		}
+		powerW := flightJ / (w.to.ReceivedS - from.ReceivedS)
+		for k, end := range [2]*windowEnd{from, &w.to} {
+			variance += hidden[k]*hidden[k] + end.ResolutionJ*end.ResolutionJ
+			x.LateJ = math.Hypot(x.LateJ, powerW*end.lateS/2) // half of the most is its deviation
+		}
+	}
+	batteryJ = math.Sqrt(variance)
+	for _, e := range a.edges {
+		if n := float64(e.offerUsers); n > 0 { // each took anything from nothing to the most, which has a variance of a twelfth
+			drawn := e.drawn(toS) - e.drawn(fromS)
+			variance += min(n*e.mostJ*e.mostJ, e.limitJ*e.limitJ) / 12 * drawn * drawn
+		}
+	}
+	seconds = toS - fromS
+	x.ErrorJ, x.Slots = math.Sqrt(variance), max(int(math.Round(seconds)), 1)
+	return x, batteryJ, seconds
 }

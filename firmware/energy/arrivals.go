@@ -13,6 +13,7 @@ const (
 type arrivals struct {
 	readingCount    int     // readings passed on
 	lastReadS       float64 // receipt of the last of them
+	lateS           float64 // by how much that was late, as after a stall of the leader
 	bootS           float64 // autopilot's time then; 0: never received
 	lastHadBootTime bool    // the last reading received had the autopilot's time
 	pending         *pendingReading
@@ -89,7 +90,7 @@ func (a *arrivals) pass(nowS float64, r Reading, integrate func(arrival)) {
 	}
 	switch {
 	case r.BootS == 0 && a.bootS > 0:
-		a.bootS += math.Max(nowS-a.lastReadS, 0)
+		a.bootS += math.Max(nowS-a.lastReadS, 0) + a.lateS
 	case r.BootS > 0:
 		if a.bootS > 0 && !x.rebooted {
 			x.bootElapsedS = r.BootS - a.bootS
@@ -101,7 +102,7 @@ func (a *arrivals) pass(nowS float64, r Reading, integrate func(arrival)) {
 	if gapS := nowS - a.lastReadS; gapS > reorderMaxS {
 		a.pauseS, a.pauseEndS = gapS, nowS
 	}
-	a.lastReadS = math.Max(nowS, a.lastReadS)
+	a.lastReadS, a.lateS = math.Max(nowS, a.lastReadS), r.LateS
 }
 
 // isOtherBoot is whether the autopilot's time does not continue the one followed so far:
@@ -110,7 +111,7 @@ func (a *arrivals) isOtherBoot(nowS float64, r Reading) bool {
 	if r.BootS == 0 || a.bootS == 0 {
 		return false
 	}
-	ahead := a.readingCount > 0 && r.BootS-a.bootS > a.elapsedWithPauseS(a.lastReadS, nowS)+reorderMaxS
+	ahead := a.readingCount > 0 && r.BootS-a.bootS > a.elapsedWithPauseS(a.lastReadS-a.lateS, nowS)+reorderMaxS
 	return ahead || a.hasRebooted(nowS, r)
 }
 

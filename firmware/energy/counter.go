@@ -17,8 +17,13 @@ type counterReference struct {
 	Candidate    *counterReference `json:"candidate,omitempty"`
 	StepPossible bool              `json:"possible,omitempty"` // of a candidate: the step to it could have been drawn
 
+	// Before is this counter as it was before it was rebased, until it counts on from there: readings that go on from
+	// Before show that those that rebased it were wrong. It is never changed in place.
+	Before *counterReference `json:"before,omitempty"`
+
 	readS         float64 // when it was read, by the leader's clock
 	readingNumber int     // the meter's readingCount then
+	measuredJ     float64 // the meter's then
 }
 
 // counterReading is one reading of a counter, with the meter's bounds on it.
@@ -35,6 +40,8 @@ type counterReading struct {
 	burst              bool     // the current is far above the flight's
 	trust              float64  // the part of certainJ that the counter must show
 	drawn              estimate // drawn since the last reading
+	measuredJ          float64  // most that was drawn by current and model, since the meter began
+	unmeasured         bool     // not all of what was drawn since the reference was read is in it
 	afterGap           bool     // that was long ago
 	maybeOld           bool     // it may have waited in a buffer since before that: the next ones show it
 }
@@ -44,8 +51,26 @@ type counterReading struct {
 func (a *counterReference) rebase(total estimate, c counterReading) {
 	*a = counterReference{
 		UnitJ: c.unitJ, Count: c.count, CertainJ: c.certainJ, BootS: c.bootS, readS: c.readS, readingNumber: c.readingNumber,
-		Base: estimate{total.J - (c.count+0.5)*c.unitJ, total.LowJ - (c.count+1)*c.unitJ, total.HighJ - c.count*c.unitJ},
+		measuredJ: c.measuredJ,
+		Base:      estimate{total.J - (c.count+0.5)*c.unitJ, total.LowJ - (c.count+1)*c.unitJ, total.HighJ - c.count*c.unitJ},
 	}
+}
+
+// replace rebases the reference, which may prove wrong.
+func (a *counterReference) replace(by counterReference) {
+	before := *a
+	before.Candidate = nil
+	if a.Before != nil { // it has not counted since
+		before = *a.Before
+	}
+	*a = by
+	a.Before = &before
+}
+
+// resumes is whether a reading goes on from the counter as it was before it was rebased.
+func (a *counterReference) resumes(total estimate, c counterReading) bool {
+	b, fromJ := a.Before, c.count*c.unitJ
+	return b != nil && c.count >= b.Count && b.Base.LowJ+fromJ <= c.likelyTotalJ && b.Base.HighJ+fromJ+c.unitJ >= total.LowJ
 }
 
 // explained is whether current and model account for a reading: by their estimate since
@@ -56,8 +81,9 @@ func (a *counterReference) explained(c counterReading) bool {
 }
 
 // confirm is whether a reading is accepted: one that is explained, or the second in
-// succession that agrees on an unexplained step. If they fell by no more than the last
-// step, and that was more than was measured, that step was wrong. Otherwise a step that
+// succession that agrees on an unexplained step. If they go on from the counter as it was before
+// it was rebased, that was wrong. If they fell by no more than the last
+// step, and that was more than was measured, that step was. Otherwise a step that
 // could have been drawn was drawn, and any other is of a counter that was reset or
 // replaced: it counts from the first of the two readings, and no joule is added or
 // removed. A step in a burst of current is decided when that is over: a sensor at the end of
@@ -65,6 +91,7 @@ func (a *counterReference) explained(c counterReading) bool {
 func (a *counterReference) confirm(total estimate, c counterReading) bool {
 	next := a.Candidate
 	a.Candidate = nil
+	resumes := a.resumes(total, c)
 	if a.explained(c) {
 		return true
 	}
@@ -82,10 +109,12 @@ func (a *counterReference) confirm(total estimate, c counterReading) bool {
 	if next != nil && c.count >= next.Count && (c.count-next.Count-1)*c.unitJ <= c.maxSinceCandidateJ &&
 		!(follows && next.Count < a.Count) {
 		switch {
+		case resumes:
+			*a = *a.Before
 		case step < 0 && c.count >= a.Count-a.LastStep:
 			a.Count -= a.LastStep
 		case !next.StepPossible:
-			*a = *next
+			a.replace(*next)
 		}
 		return true
 	}
@@ -116,7 +145,8 @@ func (a *counterReference) handleReading(total estimate, c counterReading, corre
 	if a.UnitJ == c.unitJ && short > doubleCountJ && c.maybeOld {
 		return total, false
 	}
-	a.readS, a.BootS, a.readingNumber = c.readS, c.bootS, c.readingNumber
+	measuredJ := c.measuredJ - a.measuredJ
+	a.readS, a.BootS, a.readingNumber, a.measuredJ = c.readS, c.bootS, c.readingNumber, c.measuredJ
 	switch {
 	case a.UnitJ == c.unitJ && step == 0 && short > 0:
 		return total, false
@@ -125,8 +155,8 @@ func (a *counterReference) handleReading(total estimate, c counterReading, corre
 		return total, true
 	}
 	if step > 0 {
-		a.LastStep, a.CertainJ = 0, c.certainJ
-		if (step-1)*c.unitJ > c.drawn.HighJ {
+		a.LastStep, a.CertainJ, a.Before = 0, c.certainJ, nil
+		if (step-1)*c.unitJ > measuredJ && !c.unmeasured {
 			a.LastStep = step
 		}
 	}

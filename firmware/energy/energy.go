@@ -16,7 +16,8 @@
 //
 // No reading is accepted alone against the others. One that is older than the last, by
 // its counter, is ignored; a step of a counter that current and model do not explain
-// counts when the next reading agrees, and so does a reboot. Only a current cannot be
+// counts when the next reading agrees, and so does a reboot. Two may be wrong as well: where
+// the counter then goes on from before, that step is undone. Only a current cannot be
 // checked where there is no counter: it counts up to MaxPowerW.
 package energy
 
@@ -51,6 +52,7 @@ type Reading struct {
 	VoltageV   float64
 	Charge     float64 // remaining, 0 to 1
 	BootS      float64 // autopilot's time since boot; 0: not known
+	LateS      float64 // by how much later than most it was received, by that time; 0: not known
 }
 
 // Absent is a reading without any field.
@@ -64,7 +66,7 @@ func (r Reading) PowerW() float64 { return r.CurrentA * r.VoltageV }
 
 // repeats is whether a reading shows a current, and all that the one before it showed. In
 // flight no two measurements are the same: it is the last one again, as autopilots and
-// relays send it until there is a new one, and a frozen monitor for ever.
+// relays send it until there is a new one, and a frozen monitor for ever, on the ground too.
 func (r Reading) repeats(was Reading) bool {
 	same := func(v, was float64) bool { return v == was || math.IsNaN(v) && math.IsNaN(was) }
 	return r.CurrentA >= 0 && r.CurrentA == was.CurrentA && same(r.ConsumedHJ, was.ConsumedHJ) && same(r.VoltageV, was.VoltageV) &&
@@ -84,6 +86,9 @@ func (r Reading) valid() Reading {
 	r.VoltageV, r.Charge = within(r.VoltageV, math.SmallestNonzeroFloat64, most), within(r.Charge, 0, 1)
 	if !(r.BootS > 0 && r.BootS <= most) {
 		r.BootS = 0
+	}
+	if !(r.LateS > reorderMaxS && r.LateS <= stallMaxS) { // less is of single datagrams, more of another clock
+		r.LateS = 0
 	}
 	return r
 }

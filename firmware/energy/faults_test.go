@@ -80,6 +80,61 @@ func TestCounterComesBack(t *testing.T) {
 	}
 }
 
+// Two readings in a row whose count is wrong add no joule that was not drawn, and take none away, once it is right again:
+// not where it was 0, nor where it was too high by what could have been drawn; at rest and in flight, over a restart too.
+func TestTwoWrongCounts(t *testing.T) {
+	const volts, capacityJ, fromJ = 16.0, 150e3, 15e3
+	nan := math.NaN()
+	for _, powerW := range []float64{5, 160} { // at rest, in flight
+		for _, everyS := range []float64{0.5, 1, 2.5, 5} {
+			for _, chargeAlone := range []bool{false, true} {
+				for _, byJ := range []float64{-fromJ, 2000 * everyS} {
+					for _, restart := range []bool{false, true} {
+						m, now := newMeter(), 0.0
+						m.MaxPowerW = 6468 // the fleet's
+						read := func(wrongJ float64) {
+							j := math.Max(fromJ+powerW*now+wrongJ, 0)
+							if wrongJ < 0 {
+								j = 0
+							}
+							r := Reading{ConsumedHJ: math.Floor(j / 100), CurrentA: powerW / volts, VoltageV: volts,
+								Charge: math.Ceil(100*(1-j/capacityJ)) / 100, BootS: 100 + now}
+							if chargeAlone {
+								r.ConsumedHJ, r.CurrentA = nan, nan
+							}
+							m.SetSpeed(now, 8.4, powerW > 100)
+							m.AddReading(now, r)
+							now += everyS
+						}
+						for range 20 {
+							read(0)
+						}
+						drawnJ, since := m.DrawnJ(now), now
+						read(byJ)
+						read(byJ)
+						if restart {
+							s := m.State(now)
+							m = &Meter{CapacityJ: m.CapacityJ, PowerW: m.PowerW, MaxPowerW: m.MaxPowerW}
+							m.Restore(now, s, 0)
+						}
+						for range 20 {
+							read(0)
+						}
+						unitJ := 100.0
+						if chargeAlone {
+							unitJ = capacityJ / 100
+						}
+						if off := m.DrawnJ(now) - drawnJ - powerW*(now-since); math.Abs(off) > 1.2*unitJ {
+							t.Errorf("%v W, every %v s, charge alone %v, off by %v J, restart %v: %.0f J too much", powerW, everyS,
+								chargeAlone, byJ, restart, off)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
 // With all fields four times a second, the total is exact to the counter's resolution
 // at the end of each slot.
 func TestExactToTheResolution(t *testing.T) {
@@ -155,7 +210,7 @@ func TestStallIsCountedOnce(t *testing.T) {
 			m.SetSpeed(0, 8.4, true)
 			now := 0.0
 			send := func(content, bootS float64) {
-				r := Reading{math.NaN(), watts / volts, volts, math.NaN(), bootS}
+				r := Reading{math.NaN(), watts / volts, volts, math.NaN(), bootS, 0}
 				if math.Mod(content, 0.5) == 0 {
 					r.CurrentA += 0.01 // as any current varies that is measured
 				}
@@ -221,7 +276,8 @@ func TestResetWhileNothingWasReceived(t *testing.T) {
 		m := newMeter()
 		now, offset := 0.0, 0.0
 		send := func(n float64) {
-			m.AddReading(now-offset, Reading{ConsumedHJ: n, CurrentA: watts / volts, VoltageV: volts, Charge: math.NaN()})
+			m.AddReading(now-offset, Reading{ConsumedHJ: n, CurrentA: watts / volts, VoltageV: volts + math.Mod(now, 1)/1000,
+				Charge: math.NaN()})
 		}
 		for ; now <= 10; now += 0.5 {
 			send(math.Floor(now * watts / 100))
@@ -263,14 +319,14 @@ func TestChargeRanksBelowCurrent(t *testing.T) {
 	for ; now < 60; now++ {
 		drawn += 134.4
 		m.SetSpeed(now, 8.4, true)
-		m.AddReading(now, Reading{nan, nan, 15, 1 - math.Floor(drawn/1500)/100, 10 + now})
+		m.AddReading(now, Reading{nan, nan, 15, 1 - math.Floor(drawn/1500)/100, 10 + now, 0})
 	}
 	s := m.State(60)
 	drawn += 60 * 300
 	m = newMeter()
 	m.Restore(0, s, nan)
 	m.SetSpeed(0, 8.4, true)
-	m.AddReading(0, Reading{nan, nan, 15, 1 - math.Floor(drawn/1500)/100, 130})
+	m.AddReading(0, Reading{nan, nan, 15, 1 - math.Floor(drawn/1500)/100, 130, 0})
 	if off := math.Abs(m.DrawnJ(0) - drawn); off > 1500 || off > m.UncertaintyJ(0) {
 		t.Errorf("after a restart the charge leaves %.0f J, stated %.0f J", m.DrawnJ(0)-drawn, m.UncertaintyJ(0))
 	}
@@ -286,7 +342,7 @@ func TestCounterThatOutlivesReboots(t *testing.T) {
 		if now >= 50 {
 			boot = -50
 		}
-		return Reading{math.Floor(j / 100), math.NaN(), 15, math.NaN(), now + boot + 0.1}, now < 50 || now > 55
+		return Reading{math.Floor(j / 100), math.NaN(), 15, math.NaN(), now + boot + 0.1, 0}, now < 50 || now > 55
 	})
 	if math.Abs(got-truth) > 150 {
 		t.Errorf("%.0f J, truth %.0f J", got, truth)
@@ -298,7 +354,7 @@ func TestCounterThatOutlivesReboots(t *testing.T) {
 func TestBurstOfPower(t *testing.T) {
 	m := newMeter()
 	send := func(now, watts float64) {
-		m.AddReading(now, Reading{math.NaN(), watts / 15, 15, math.NaN(), 10 + now})
+		m.AddReading(now, Reading{math.NaN(), watts / 15, 15, math.NaN(), 10 + now, 0})
 	}
 	for i := range 9 {
 		send(float64(i)/4, 150)
@@ -345,7 +401,7 @@ func TestEdgeEnergyNotDrawnYet(t *testing.T) {
 	}
 	m = newMeter()
 	for i := range 9 {
-		m.AddReading(float64(i)/4, Reading{math.NaN(), 10, 15, math.NaN(), 0})
+		m.AddReading(float64(i)/4, Reading{math.NaN(), 10, 15, math.NaN(), 0, 0})
 	}
 	m.AddEdge(2, 60)
 	if got := m.DrawnJ(2); got != 300 || m.UncertaintyJ(2) < 60 {

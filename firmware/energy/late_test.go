@@ -39,3 +39,28 @@ func TestOldReadingsAfterAGap(t *testing.T) {
 		}
 	}
 }
+
+// What was drawn since a reading that was received late is counted from when it was sent, and stays counted where no other follows and
+// the model takes over.
+func TestLateReading(t *testing.T) {
+	const powerW, everyS, lateS = 170.0, 4.5, 5.0
+	m := newMeter()
+	m.SetFactor(0, powerW/m.PowerW(8.4))
+	before := 0.0
+	for now := 0.0; now < 60; now += 0.1 {
+		m.SetSpeed(now, 8.4, true)
+		switch reads := math.Mod(now, everyS) < 0.1 && now < 40; {
+		case reads:
+			m.AddReading(now, sentReading(powerW*now, powerW, 50+now))
+		case now > 45 && now < 45.05:
+			r := sentReading(powerW*(now-lateS), powerW, 50+now-lateS)
+			r.LateS = lateS
+			m.AddReading(now, r)
+		}
+		drawnJ := m.DrawnJ(now)
+		if off := drawnJ - powerW*now; math.Abs(off) > 150 || drawnJ < before-100 {
+			t.Fatalf("at %.1f s %.0f J off, %.0f J more", now, off, drawnJ-before)
+		}
+		before = drawnJ
+	}
+}

@@ -53,6 +53,7 @@ type Meter struct {
 	total    estimate // drawn up to lastReadS, by all sources
 	mark     Mark     // at the last reading that was a measurement
 	certainJ float64  // certain lower bound of the joules drawn
+	mostJ    float64  // most that was drawn by current and model, in all intervals
 	consumed counterReference
 	charge   counterReference
 }
@@ -86,14 +87,16 @@ func (m *Meter) State(nowS float64) State {
 		Factor: m.model.factor, IntervalS: m.intervalS, Charged: m.charged}
 	for _, a := range []*counterReference{&s.Consumed, &s.Charge} {
 		a.CertainJ -= m.certainJ
-		if a.Candidate != nil {
-			a.Candidate = new(*a.Candidate)
-			a.Candidate.CertainJ -= m.certainJ
+		for _, b := range []**counterReference{&a.Candidate, &a.Before} {
+			if *b != nil {
+				*b = new(**b)
+				(*b).CertainJ -= m.certainJ
+			}
 		}
 	}
-	s.ReadAgeS = m.extrapolatedS + math.Max(nowS-m.lastReadS, 0)
+	s.ReadAgeS = m.extrapolatedS + math.Max(nowS-m.lastReadS, 0) + m.lateS
 	if m.bootS > 0 {
-		s.BootS = m.bootS + math.Max(nowS-m.lastReadS, 0)
+		s.BootS = m.bootS + math.Max(nowS-m.lastReadS, 0) + m.lateS
 	}
 	switch {
 	case nowS-math.Max(m.lastReadS, m.model.speedS) > lostS:
@@ -128,9 +131,11 @@ func (m *Meter) Restore(nowS float64, s State, gapS float64) {
 	}
 	for _, a := range []*counterReference{&m.consumed, &m.charge} {
 		a.readS, a.readingNumber = since, -1
-		if a.Candidate != nil {
-			a.Candidate = new(*a.Candidate)
-			a.Candidate.readS, a.Candidate.readingNumber = since, -1
+		for _, b := range []**counterReference{&a.Candidate, &a.Before} {
+			if *b != nil {
+				*b = new(**b)
+				(*b).readS, (*b).readingNumber = since, -1
+			}
 		}
 	}
 }
@@ -158,10 +163,10 @@ func (m *Meter) estimateAt(nowS float64) estimate {
 	var since estimate
 	received := !m.model.flying || nowS-m.model.speedS <= freshS
 	if received && m.Source(nowS) != Model && !math.IsNaN(m.lastPowerW) {
-		seconds := math.Max(nowS-m.lastReadS, 0)
+		seconds := math.Max(nowS-m.lastReadS, 0) + m.lateS
 		flownS := seconds
 		if !m.model.flying && m.lastReadS < m.model.landedS+m.intervalS { // a current is the mean since the reading before
-			flownS = math.Min(seconds, math.Max(m.model.landedS-m.lastReadS, 0))
+			flownS = math.Min(seconds, math.Max(m.model.landedS-m.lastReadS+m.lateS, 0))
 		}
 		since = estimate{J: flownS * m.heldW, HighJ: (1 + gapError) * seconds * math.Max(m.heldW, m.meanPowerW)}
 		if m.model.flying && m.lastReadS < m.model.tookOffS+m.intervalS { // likewise: part of it is of the ground
@@ -215,7 +220,9 @@ func (m *Meter) heldS() float64 { return math.Min(math.Max(2.5*m.intervalS, fres
 // autopilot's clock waits until the next one agrees.
 func (m *Meter) AddReading(nowS float64, r Reading) {
 	r = r.valid()
-	if m.repeated = m.model.flying && r.repeats(m.newest); m.repeated {
+	// At rest the same is measured again and again, but nothing draws as much as a flight.
+	m.repeated = r.repeats(m.newest) && (m.model.flying || r.PowerW() > modelTrust*m.PowerW(0))
+	if m.repeated {
 		if nowS-m.newestS <= m.heldS() { // else it is frozen
 			m.add(nowS, r, m.integrate)
 		}
@@ -254,6 +261,7 @@ func (m *Meter) integrate(r arrival) {
 	sum := m.integral.plus(s.drawn)
 	prior := sum.widened(s.timingSlackJ)
 	m.certainJ += s.certainJ
+	m.mostJ += s.drawn.HighJ
 	if r.rebooted {
 		m.rebaseAtBoot(nowS, r.Reading)
 	}
@@ -306,7 +314,7 @@ func (m *Meter) integrate(r arrival) {
 	default:
 		m.meanPowerW, m.heldW = 0, 0
 	}
-	p.flightSinceReading, p.edgeSinceReading, p.undrawnAtReadingJ = estimate{}, estimate{}, m.undrawnNowJ(nowS)
+	p.flightSinceReading, p.edgeSinceReading, p.undrawnAtReadingJ = m.gapEstimate(r.LateS), estimate{}, m.undrawnNowJ(nowS)
 }
 
 // hold follows the power of the flight. Computing takes part of a slot: where there are
@@ -377,6 +385,7 @@ func (m *Meter) applyCounters(total estimate, nowS float64, r Reading, s reading
 			count: n, unitJ: unitJ, readS: nowS, bootS: r.BootS, readingNumber: m.readingCount,
 			trust: trust, certainJ: m.certainJ, burst: s.burst, drawn: s.drawn.widened(m.timingSlackJ + s.timingSlackJ),
 			afterGap: s.afterGap, maybeOld: nowS-m.gapEndS < reorderMaxS,
+			measuredJ: m.mostJ + m.timingSlackJ + s.timingSlackJ, unmeasured: a.readingNumber < 0 || s.backToBack,
 		}
 		// A bound on the power that lasts, by the power before.
 		likelyW := (1 + gapError) * math.Max(m.meanPowerW, m.model.factor*m.PowerW(0))

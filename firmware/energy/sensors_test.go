@@ -74,6 +74,42 @@ func TestFrozenAtRest(t *testing.T) {
 	}
 }
 
+// A monitor that froze in flight goes on to show that current on the ground: nothing is drawn there.
+func TestFrozenAsItLands(t *testing.T) {
+	for _, everyS := range []float64{0.25, 1, 3} {
+		m, drawn, frozen, next := newMeter(), 0.0, Reading{}, 0.0
+		for i := range 1800 {
+			now := float64(i) / 20
+			flying := now < 31
+			if flying && i > 0 {
+				drawn += 168.0 / 20
+			}
+			m.SetSpeed(now, 0, flying)
+			if now < next {
+				continue
+			}
+			next += everyS
+			r := sentReading(drawn, 168, 50+now)
+			switch {
+			case now < 30:
+				frozen = r
+			case now < 60:
+				r = frozen
+				r.BootS = 50 + now
+			default:
+				r = sentReading(drawn, 0, 50+now)
+			}
+			m.AddReading(now, r)
+			if off := m.DrawnJ(now) - drawn; off > 168*(freshS+everyS) {
+				t.Fatalf("every %v s, at %.1f s: %.0f J too much", everyS, now, off)
+			}
+		}
+		if off := m.DrawnJ(89.95) - drawn; math.Abs(off) > 150 {
+			t.Errorf("every %v s: %.0f J off", everyS, off)
+		}
+	}
+}
+
 // Between two readings that come 0.5 to 6 s apart the measured current holds, with a
 // counter and without, whatever the model believes; also if the autopilot's time is not known at
 // one of them, as positions are without a fix.

@@ -37,68 +37,69 @@ type aircraft struct {
 	link    *endpointLink
 	channel *gomavlib.Channel // on which its heartbeats arrive; nil: none
 
-	messageRequestedS float64 // last request of a message
-	received          bool
-	receivedS         float64 // any message
-	heartbeatS        float64 // HEARTBEAT
-	mode              Mode
-	modeSinceS        float64 // when its HEARTBEAT first showed that
-	modeUnexplainedS  float64 // when its HEARTBEAT last showed another mode, which did not follow from the leader's commands
-	armed             bool
-	failsafe          bool   // its autopilot reports one (MAV_STATE_CRITICAL)
-	foreign           string // its autopilot, if that is not one of those that are flown: nothing that moves it is sent
-	landed            *bool  // by its last message; nil: unknown
-	landedS           float64
-	reportsTakeoff    bool // by the message at landedS
-	located           bool
-	positionS         float64
-	position          physics.Position
-	upM               height.AboveOrigin
-	ground            ground  // below it, at positionS
-	fallsS            float64 // when it last flew, or fell, at positionS
-	velocity          physics.Position
-	climbMPS          float64
-	unconfirmed       unconfirmed        // positions received since, which are not believed
-	tracks            [2]track           // of all positions
-	stood             stood              // those of it that stands
-	twinS             float64            // when they last showed two autopilots; 0: never
-	bootMS            float64            // autopilot's time since boot, at positionS
-	bootMSAtTick      float64            // the same at the last tick
-	delayS            float64            // see updateDelayS
-	clockRate         clockRate          // of that clock
-	lateness          lateness           // of its positions
-	restoredBootS     float64            // autopilot's time since boot, as of the previous leader process; 0: unknown
-	restoredEngaged   bool               // it was engaged, as of the previous leader process
-	leftAt            []physics.Position // where that may have left it, at the speed leftMPS
-	leftMPS           float64
-	sequence          sequenceFilter
-	signedS           float64 // when a frame of it was last signed, where there is no key; 0: never
-	batteryStatusS    float64 // BATTERY_STATUS, rather than SYS_STATUS
-	ownBatteryS       float64 // BATTERY_STATUS with id 0
-	charge            float64 // remaining, 0 to 1, NaN unknown
-	chargeFromJ       float64 // the meter's total when it came to be that; NaN: never
-	batteryReading    energy.Reading
-	batteryIDs        []uint8 // ids of BATTERY_STATUS, sorted; never changed in place
-	batteries         map[uint8]*batteryTrace
-	batteriesSinceS   float64 // when the ids last grew
-	meteredBattery    uint8
-	sumS              float64 // when id 0 was last seen to be the sum of the others; 0: never
-	warnedOfBatteries bool    // of those that are not metered
-	preArm            PreArm
-	preArmS           float64
-	textChunks        textAssembler
-	autopilotText     string // the autopilot's last text on why it does not follow its order, at autopilotTextS
-	autopilotTextS    float64
-	textLoggedS       float64 // a text was last logged
-	params            Parameters
-	meter             energy.Meter
-	pack              Pack
-	lost              bool
-	home              *physics.Position  // where it took off
-	cameBy            []physics.Position // corners of the way on which it came since, see rememberWay
-	homeUpM           height.AboveOrigin // the ground's there
-	lastKnownTrack    []physics.Position // possible path saved by the previous leader process, until a position is received
-	cleared           bool               // the crew cleared it as an obstacle, until it is received again
+	messageRequestedS  float64 // last request of a message
+	received           bool
+	receivedS          float64 // any message
+	heartbeatS         float64 // HEARTBEAT
+	mode               Mode
+	modeSinceS         float64 // when its HEARTBEAT first showed that
+	modeUnexplainedS   float64 // when its HEARTBEAT last showed another mode, which did not follow from the leader's commands
+	armed              bool
+	failsafe           bool   // its autopilot reports one (MAV_STATE_CRITICAL)
+	foreign            string // its autopilot, if that is not one of those that are flown: nothing that moves it is sent
+	landed             *bool  // by its last message; nil: unknown
+	landedS            float64
+	reportsTakeoff     bool // by the message at landedS
+	located            bool
+	positionS          float64
+	position           physics.Position
+	upM                height.AboveOrigin
+	ground             ground  // below it, at positionS
+	fallsS             float64 // when it last flew, or fell, at positionS
+	velocity           physics.Position
+	climbMPS           float64
+	unconfirmed        unconfirmed        // positions received since, which are not believed
+	tracks             [2]track           // of all positions
+	stood              stood              // those of it that stands
+	twinS              float64            // when they last showed two autopilots; 0: never
+	bootMS             float64            // autopilot's time since boot, at positionS
+	bootMSAtTick       float64            // the same at the last tick
+	delayS             float64            // see updateDelayS
+	clockRate          clockRate          // of that clock
+	lateness           lateness           // of its positions
+	restoredBootS      float64            // autopilot's time since boot, as of the previous leader process; 0: unknown
+	restoredEngaged    bool               // it was engaged, as of the previous leader process
+	leftAt             []physics.Position // where that may have left it, at the speed leftMPS
+	leftMPS            float64
+	sequence           sequenceFilter
+	signedS            float64 // when a frame of it was last signed, where there is no key; 0: never
+	batteryStatusS     float64 // BATTERY_STATUS, rather than SYS_STATUS
+	batteryStatusBootS float64 // its time since boot then; 0: not known
+	ownBatteryS        float64 // BATTERY_STATUS with id 0
+	charge             float64 // remaining, 0 to 1, NaN unknown
+	chargeFromJ        float64 // the meter's total when it came to be that; NaN: never
+	batteryReading     energy.Reading
+	batteryIDs         []uint8 // ids of BATTERY_STATUS, sorted; never changed in place
+	batteries          map[uint8]*batteryTrace
+	batteriesSinceS    float64 // when the ids last grew
+	meteredBattery     uint8
+	sumS               float64 // when id 0 was last seen to be the sum of the others; 0: never
+	warnedOfBatteries  bool    // of those that are not metered
+	preArm             PreArm
+	preArmS            float64
+	textChunks         textAssembler
+	autopilotText      string // the autopilot's last text on why it does not follow its order, at autopilotTextS
+	autopilotTextS     float64
+	textLoggedS        float64 // a text was last logged
+	params             Parameters
+	meter              energy.Meter
+	pack               Pack
+	lost               bool
+	home               *physics.Position  // where it took off
+	cameBy             []physics.Position // corners of the way on which it came since, see rememberWay
+	homeUpM            height.AboveOrigin // the ground's there
+	lastKnownTrack     []physics.Position // possible path saved by the previous leader process, until a position is received
+	cleared            bool               // the crew cleared it as an obstacle, until it is received again
 
 	control
 }
@@ -125,7 +126,7 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 		// Only of an autopilot that sends no BATTERY_STATUS: two unsynchronised
 		// measurements of one current would count twice.
 		if r := energy.FromBatteryStatus([]uint16{m.VoltageBattery}, m.CurrentBattery, -1,
-			m.BatteryRemaining); now-a.batteryStatusS > batteryAbsentS && !noBattery(&r) {
+			m.BatteryRemaining); a.batteryStatusAbsent(now) && !noBattery(&r) {
 			a.updateBattery(f, now, r, -1)
 		}
 	case *common.MessageParamValue:
@@ -138,8 +139,20 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 	}
 }
 
+// batteryStatusAbsent is whether no BATTERY_STATUS comes any more, by its own clock too: after a stall of the leader those are
+// received late that were sent meanwhile.
+func (a *aircraft) batteryStatusAbsent(now float64) bool {
+	if now-a.batteryStatusS <= batteryAbsentS {
+		return false
+	}
+	elapsedS := a.bootS(now) - a.batteryStatusBootS
+	return !(a.batteryStatusBootS > 0 && elapsedS >= 0 && elapsedS <= batteryAbsentS)
+}
+
 func (a *aircraft) updateBattery(f *Fleet, now float64, r energy.Reading, consumedMAh int32) {
-	r.BootS = a.bootS(now)
+	if r.BootS = a.bootS(now); r.BootS > 0 {
+		r.LateS = now - a.clockRate.sentS(1000*r.BootS, now)
+	}
 	a.batteryReading = r
 	a.meter.AddReading(now, a.meter.WithCharge(r, consumedMAh))
 	if c := a.meter.Charge(); !math.IsNaN(c) { // a jump counts from the second message: one outlier sends no aircraft home

@@ -48,7 +48,7 @@ func (a *aircraft) handleBattery(f *Fleet, now float64, m *common.MessageBattery
 	if !metered {
 		return // the same current would count twice
 	}
-	a.batteryStatusS = now
+	a.batteryStatusS, a.batteryStatusBootS = now, a.bootS(now)
 	a.updateBattery(f, now, r, m.CurrentConsumed)
 }
 

@@ -21,12 +21,13 @@ type Pack struct {
 	ConsumedHJ float64  `json:"consumed_hj,omitempty"`
 	BootS      float64  `json:"boot_s,omitempty"`
 
-	seen int // readings in a row that show another
+	seen int // readings in a row that show another: at most shownBy
 }
 
 const (
 	fullerCharge  = 0.1  // by so much a charge is another pack's: at rest a voltage recovers, and a charge with it
 	fullerVoltage = 1.05 // likewise at rest, where no charge is measured
+	shownBy       = 3    // readings: one or two may be wrong, and a pack that is taken for full is not filled by the next ones
 
 	restChargeError = 0.2 // of a charge by a cell's voltage at rest, between kinds of cells
 )
@@ -42,13 +43,13 @@ func mostCharge(voltageV float64, cellV [2]float64) float64 {
 }
 
 // show enters a battery reading and the charge, of which a jump counts from the second
-// reading on. It returns whether the second reading in a row shows another pack. What was drawn is a
+// reading on. It returns whether the third reading in a row shows another pack. What was drawn is a
 // part of the pack, since it was fitted.
 func (p *Pack) show(r energy.Reading, charge, most, drawn float64, atRest bool) bool {
 	seen, first, restarted := p.seen, p.VoltageV == 0, p.restarted(r)
 	p.seen = 0
 	if atRest && restarted && p.isFuller(charge, r.VoltageV, most) {
-		if p.seen = seen + 1; p.seen < 2 {
+		if p.seen = seen + 1; p.seen < shownBy {
 			return false
 		}
 		*p = Pack{CapacityJ: p.CapacityJ}

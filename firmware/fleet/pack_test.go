@@ -131,7 +131,7 @@ func TestChargeFellBeforeTheMeterWasRestored(t *testing.T) {
 }
 
 // Another pack is seen by a charge that is higher, of an aircraft at rest whose counter or
-// time began again, twice; a charge that jumps at disarming, or a reboot, is none.
+// time began again, three times; a charge that jumps at disarming, or a reboot, is none.
 func TestSwappedPackIsAnEvent(t *testing.T) {
 	nan := math.NaN()
 	for _, c := range []struct {
@@ -144,17 +144,17 @@ func TestSwappedPackIsAnEvent(t *testing.T) {
 		readings         int
 		swappedByReading int // 0: never
 	}{
-		{"swapped, the autopilot stays on", 1, 0, 900, 16.2, 0, true, 0.4, 3, 2},
-		{"swapped, with a reboot, without a counter", 1, nan, 20, 16.2, 0, true, 0.4, 3, 2},
-		{"seen once", 1, 0, 20, 16.2, 0, true, 0.4, 1, 0},
+		{"swapped, the autopilot stays on", 1, 0, 900, 16.2, 0, true, 0.4, 4, 3},
+		{"swapped, with a reboot, without a counter", 1, nan, 20, 16.2, 0, true, 0.4, 4, 3},
+		{"seen twice", 1, 0, 20, 16.2, 0, true, 0.4, 2, 0},
 		{"in flight", 1, 0, 20, 16.2, 0, false, 0.4, 5, 0},
 		{"the charge jumps at disarming", 1, 800, 900, 16.2, 0, true, 0.4, 5, 0},
 		{"a reboot of the same pack", 0.42, 0, 20, 15.2, 0, true, 0.4, 5, 0},
 		{"no fuller than it could recover", 0.49, 0, 20, 15.4, 0, true, 0.4, 5, 0},
-		{"no charge, a higher voltage", nan, 0, 20, 16.2, 15.1, true, nan, 3, 2},
+		{"no charge, a higher voltage", nan, 0, 20, 16.2, 15.1, true, nan, 4, 3},
 		{"no charge, the same voltage after a reboot", nan, 0, 20, 15.3, 15.1, true, nan, 5, 0},
 		{"no charge, in whose flight the voltage sagged", nan, 0, 20, 15.3, 0, true, nan, 5, 0},
-		{"nothing is measured, a reboot", nan, nan, 20, nan, 0, true, nan, 3, 2},
+		{"nothing is measured, a reboot", nan, nan, 20, nan, 0, true, nan, 4, 3},
 		{"nothing is known of the one before", 1, 0, 20, 16.2, 0, true, nan, 5, 0},
 	} {
 		p := Pack{CapacityJ: 99e3, VoltageV: c.restV, ConsumedHJ: 700, BootS: 800}

@@ -12,6 +12,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
+	"prefdt/firmware/energy"
 	"prefdt/firmware/height"
 	"prefdt/inference/physics"
 )
@@ -728,5 +729,66 @@ func TestTwoAutopilotsOfOneSystemID(t *testing.T) {
 				t.Error("it is still taken for two once the other is off")
 			}
 		})
+	}
+}
+
+// A leader that stood still receives late what waited, of which the last part was lost: the battery's reading is as old as the
+// position before it, and SYS_STATUS takes no place of a BATTERY_STATUS that waits behind it.
+func TestBatteryAfterAStall(t *testing.T) {
+	const everyMS, stallS, kept, powerW = 4500, 9, 46, 170.0
+	v := flying(t)
+	drawnJ := 0.0
+	battery := func() {
+		v.transmit(&common.MessageBatteryStatus{Voltages: [10]uint16{16000}, CurrentBattery: int16(math.Round(100 * powerW / 16)),
+			EnergyConsumed: int32(drawnJ / 100), BatteryRemaining: -1})
+	}
+	next := v.bootMS
+	step := func(stalled bool) {
+		drawnJ += powerW / 10
+		if stalled {
+			v.bootMS += 100
+			v.position = v.position.Add(v.velocity.Scale(0.1))
+			v.transmit(v.positionMessage())
+		} else {
+			v.cruise(100*time.Millisecond, nil)
+		}
+		if v.bootMS >= next {
+			battery()
+			next += everyMS
+		}
+	}
+	for range 300 {
+		step(false)
+	}
+	for stalls := next + 500; v.bootMS < stalls; { // half a second after a reading
+		step(false)
+	}
+	drawn := func() float64 {
+		got := 0.0
+		v.withAircraft(v.number, func(a *aircraft, now float64) { got = a.meter.DrawnJ(now) })
+		return got
+	}
+	offJ := drawn() - drawnJ
+	v.clock.Advance(stallS * time.Second)
+	for i := range 10 * stallS {
+		if i == kept-10 {
+			v.transmit(&common.MessageSysStatus{VoltageBattery: 16000, CurrentBattery: 4000, BatteryRemaining: -1})
+		}
+		if i < kept {
+			step(true)
+			continue
+		}
+		v.bootMS += 100 // lost
+		drawnJ += powerW / 10
+		v.position = v.position.Add(v.velocity.Scale(0.1))
+		if v.bootMS >= next {
+			next += everyMS
+		}
+	}
+	for i := range 100 {
+		step(false)
+		if off, from := drawn()-drawnJ-offJ, v.view().Source; math.Abs(off) > 150 || from != energy.Consumed {
+			t.Fatalf("%.1f s after the stall %.0f J off, from %s", float64(i)/10, off, from)
+		}
 	}
 }

@@ -297,6 +297,24 @@ func TestEndsAtTheFloor(t *testing.T) {
 	}
 }
 
+// The floor has the way home of one that left: a total below that by less has the other stay, too.
+func TestFloorHasTheWaysOfThoseThatLeft(t *testing.T) {
+	planned := func(totalJ float64) (*inPhase, *dutyPlan, *account.Bounds) {
+		b := account.Bounds{BudgetJ: totalJ, TotalJ: totalJ, Mode: goal.Ceiling, Scope: telemetry.ScopeLanded,
+			StandDown: telemetry.StandDownLand, LeastUp: 1}
+		l := inBounds(t, telemetry.StateFlying, b)
+		l.views[0].Homeward = true
+		l.planDuty(l.views)
+		return l, &l.duty, &b
+	}
+	l, d, _ := planned(100e3)
+	homeJ := l.account.WayHome(&l.views[0]).TotalJ()
+	_, d, b := planned(d.floorJ - homeJ/2)
+	if o := d.orders[1]; o.FliesUntil != l.Config.Slots || o.EdgeLimitJ > 0 || !d.saturates(b) || d.endJ < d.floorJ {
+		t.Errorf("a total of %.0f J, floor %.0f, %.0f foreseen: %+v", b.TotalJ, d.floorJ, d.endJ, o)
+	}
+}
+
 // Of those whom a total below the floor would have leave, the strongest stay, as far as their packs
 // last; a total that can be kept leaves the plan as it is.
 func TestStrongestStay(t *testing.T) {

@@ -185,9 +185,10 @@ func (l *Leader) planFor(d *dutyPlan, a *account.Account, views []fleet.View) {
 	l.recorder().WritePlan(in, plan)
 	d.orders = append(d.orders[:0], plan.Aircraft...)
 	edgeW := objective.State().EdgePowerW / float64(max(d.inAir(), 1))
-	d.stay(a.DrawnJ()+plan.FloorJ+sum(d.climbJ) > bounds.BudgetJ, bounds.LeastUp, in.FlightW+edgeW)
+	d.floorJ = a.DrawnJ() + plan.FloorJ + sum(d.climbJ) + d.homewardJ(a, views)
+	d.stay(d.floorJ > bounds.BudgetJ, bounds.LeastUp, in.FlightW+edgeW)
 	d.cover(bounds.LeastUp)
-	d.foresee(a, views, plan, edgeW)
+	d.foresee(a, views, edgeW)
 	a.AllowSlots(objective.SpentJ() + plan.SlotsJ)
 }
 
@@ -236,16 +237,24 @@ func (l *Leader) dutyAircraft(a *account.Account, v *fleet.View) duty.Aircraft {
 	return x
 }
 
-// foresee keeps what the plan comes to: the joules left in each pack at touchdown, and the totals.
+// homewardJ is what those take in the budget's scope that left and are still in the air.
+func (d *dutyPlan) homewardJ(a *account.Account, views []fleet.View) (sumJ float64) {
+	for i := range views {
+		if v := &views[i]; d.input.Aircraft[i].Left && v.InAir && a.Bounds().Landed() {
+			sumJ += a.WayHome(v).TotalJ()
+		}
+	}
+	return sumJ
+}
+
+// foresee keeps what the plan comes to: the joules left in each pack at touchdown, and the total.
 // edgeW is the power of computing of an aircraft in the air.
-func (d *dutyPlan) foresee(a *account.Account, views []fleet.View, plan *duty.Plan, edgeW float64) {
+func (d *dutyPlan) foresee(a *account.Account, views []fleet.View, edgeW float64) {
 	in, bounds := &d.input, a.Bounds()
-	d.leftJ, d.endJ, d.short = d.leftJ[:0], a.DrawnJ(), false
-	d.floorJ = d.endJ + plan.FloorJ
+	d.leftJ, d.endJ, d.short = d.leftJ[:0], a.DrawnJ()+sum(d.climbJ)+d.homewardJ(a, views), false
 	for i := range views {
 		v, x := &views[i], &in.Aircraft[i]
 		homeJ := x.ReturnJ + x.DescentJ
-		d.endJ, d.floorJ = d.endJ+d.climbJ[i], d.floorJ+d.climbJ[i]
 		switch {
 		case !x.Left:
 			slotsJ := float64(max(d.orders[i].FliesUntil-in.Slot, 0)) * (in.FlightW + edgeW)
@@ -261,9 +270,6 @@ func (d *dutyPlan) foresee(a *account.Account, views []fleet.View, plan *duty.Pl
 			continue
 		case v.InAir:
 			homeJ = a.WayHome(v).TotalJ()
-		}
-		if bounds.Landed() {
-			d.endJ, d.floorJ = d.endJ+homeJ, d.floorJ+homeJ
 		}
 		d.leftJ = append(d.leftJ, max(a.UsableJ(v)-homeJ, 0))
 	}

@@ -53,7 +53,8 @@ type Input struct {
 	// LeastUp is how many stay in the air while their joules allow it; 0 counts as 1.
 	LeastUp int
 	// KeepsLeast has them stay where the fleet's total does not cover it, too. They compute nothing then, as it
-	// is to be passed by the least; else the last one as well lands when it is spent.
+	// is to be passed by the least; else the last one as well lands when it is spent. The caller may keep up one
+	// whose pack has it leave, too: every aircraft has its limit of computing.
 	KeepsLeast bool
 	// FlightW is what flying an aircraft takes at least: P(v*) by the measured multiplier and the
 	// believed air (goal.Objective.LeastFlightW).
@@ -261,7 +262,7 @@ func (p *Planner) Plan(in *Input) *Plan {
 			delayS, covers = stayDelayS, true
 		} else {
 			stays = false
-			for leaving < up && p.slotsUp(leaving, up) < 0.5 && !in.Aircraft[p.order[leaving]].Stays && (up-leaving > must || !covers) {
+			for leaving < up && p.slotsUp(leaving, up) < 0.5 && !in.Aircraft[p.order[leaving]].Stays && (up-leaving > must || !covers && !in.KeepsLeast) {
 				leaving++
 			}
 			for !covers && !in.KeepsLeast && leaving < up && !in.Aircraft[p.order[leaving]].Stays && !p.totalLasts(in, leaving) {
@@ -286,11 +287,10 @@ func (p *Planner) Plan(in *Input) *Plan {
 		}
 		a := &in.Aircraft[i]
 		o.Leaves = !doubtful && (k < leaving || !a.Stays && p.mustLeave(in, a))
-		if o.Leaves {
+		switch {
+		case o.Leaves:
 			o.FliesUntil = in.Slot
-			continue
-		}
-		if a.ReturnJ+a.DescentJ > 0 {
+		case a.ReturnJ+a.DescentJ > 0:
 			o.HomeLimitM = p.bestMPS * float64(max(o.FliesUntil-in.Slot-1, 0))
 		}
 		p.limit(in, i, o)

@@ -151,7 +151,7 @@ func TestHomeLimit(t *testing.T) {
 		t.Errorf("way home that is left after 10 slots takes %v J, want %v", got, after)
 	}
 	in.Aircraft[0].LeftJ = in.Aircraft[0].ReturnJ + in.Aircraft[0].DescentJ + flightW
-	if plan := p.Plan(in); !plan.Aircraft[0].Leaves || plan.Aircraft[1].Leaves {
+	if plan := p.Plan(in); !plan.Aircraft[0].Leaves || plan.Aircraft[0].EdgeLimitJ > 0 || plan.Aircraft[1].Leaves {
 		t.Errorf("one slot before it can fly no longer: %+v", plan.Aircraft)
 	}
 	in.Aircraft[0].Stays = true
@@ -187,6 +187,7 @@ func TestBelowTheFloor(t *testing.T) {
 		{"with little left", 80, 5, false, true, false},
 		{"with a slot left", 80, 1.05, false, false, true},
 		{"with a slot left, to be kept up", 80, 1.05, true, false, false},
+		{"with nothing left, to be kept up", 80, 0.1, true, false, false},
 	} {
 		in := fleet(&c, 1, 100)
 		in.Slot, in.FleetJ, in.KeepsLeast = tt.slot, tt.flightSlots*in.FlightW, tt.keeps

@@ -329,6 +329,8 @@ type Measurement struct {
 	LateJ        float64 `json:"late_j,omitempty"` // likewise, of readings that came late
 	ModelFlightJ float64 `json:"model_flight_j"`
 	Slots        int     `json:"slots"` // as long as so many
+	// Changed is whether flights before it show together with it that flying came to take more.
+	Changed bool `json:"changed,omitempty"`
 }
 
 // mostErrors is by how many of its errors a measurement may be off what is believed.
@@ -344,6 +346,16 @@ func (s *State) contradicts(x *Measurement) bool { return math.Abs(s.offJ(x)) > 
 // offJ is by how much more a flight took than is believed.
 func (s *State) offJ(x *Measurement) float64 {
 	return x.EnergyJ - x.EdgeJ - s.Multiplier*x.ModelFlightJ
+}
+
+// TakesMore reports whether a flight took so much more than by a multiplier that this alone is a change.
+func (x *Measurement) TakesMore(multiplier float64) bool {
+	return x.EnergyJ-x.EdgeJ > leastChange*multiplier*x.ModelFlightJ
+}
+
+// Exceeds reports whether it did by more than its error can be.
+func (x *Measurement) Exceeds(multiplier float64) bool {
+	return x.TakesMore(multiplier) && x.EnergyJ-x.EdgeJ-multiplier*x.ModelFlightJ > mostErrors*math.Hypot(x.ErrorJ, x.LateJ)
 }
 
 // Settle accounts for a settlement: it advances the mission by its slots, subtracts
@@ -417,7 +429,10 @@ func (s *State) addWindow(x *Measurement) {
 	if doubtful && math.Abs(s.offJ(x)) <= mostErrors*math.Hypot(x.ErrorJ, x.LateJ) && s.putOff(measured) {
 		return
 	}
-	s.add(measured, s.contradicts(x) && measured > leastChange*s.Multiplier)
+	if s.Outlier != 0 && s.Before != (EstimateBefore{}) && measured > s.Multiplier { // the flight that alone was a change may have begun before it
+		s.MultiplierWeight, s.RecentCount = 0, 0
+	}
+	s.add(measured, x.Changed || s.contradicts(x) && measured > leastChange*s.Multiplier)
 }
 
 // updateMultiplier updates the multiplier with a slot's settlement, if it has a flight.

@@ -74,7 +74,7 @@ type Battery struct {
 
 	counterErrorJ    float64 // of the next message's counter, or
 	counterReadsZero bool    // it is 0
-	readsFull        bool    // the next message is of a full pack
+	misreads         int     // so many of the next messages are of a full pack that gave nothing yet
 }
 
 // pack is what was drawn from one pack, and what its messages reported of it. The
@@ -159,8 +159,8 @@ func (b *Battery) CorruptNextCounter(byJ float64, zero bool) {
 	b.counterErrorJ, b.counterReadsZero = byJ, zero
 }
 
-// MisreadOnce has the next message be of a full pack that gave nothing yet.
-func (b *Battery) MisreadOnce() { b.counterReadsZero, b.readsFull = true, true }
+// Misread has so many of the next messages be of a full pack that gave nothing yet.
+func (b *Battery) Misread(messages int) { b.misreads = messages }
 
 // SetSecondPack connects a second pack, with id 1, which carries a share of the load, or
 // disconnects it, with a share of 0. Its counter is kept.
@@ -227,14 +227,15 @@ func (b *Battery) Status(nowUS int64) *common.MessageBatteryStatus {
 		return new(*b.measured)
 	}
 	m := b.packStatus(&b.first, nowUS, b.first.drawnJ-b.counterZeroJ+b.counterErrorJ)
-	if m.BatteryRemaining = b.remainingPercent(); b.readsFull {
-		m.Voltages[0], b.readsFull = uint16(math.Round(1000*fullVoltageV)), false
+	misread := b.misreads > 0
+	if m.BatteryRemaining = b.remainingPercent(); misread {
+		m.Voltages[0], b.misreads = uint16(math.Round(1000*fullVoltageV)), b.misreads-1
 		if b.Fields.Remaining {
 			m.BatteryRemaining = 100
 		}
 	}
 	if b.Fields.Energy {
-		if b.counterReadsZero {
+		if b.counterReadsZero || misread {
 			m.EnergyConsumed = 0
 		}
 		b.counterErrorJ, b.counterReadsZero = 0, false

@@ -22,8 +22,10 @@ const (
 	packSwapped   = "swapped"   // for a full one, which reboots the autopilot
 	packRebooted  = "rebooted"  // the autopilot is, and the pack is the same
 	packRecharged = "recharged" // its charge reads full at rest while its counters go on, as PX4's simulator says
-	packMisread   = "misread"   // one message has it full, with a counter at 0 and its voltage
+	packMisread   = "misread"   // two messages have it full, with a counter at 0 and its voltage
 )
+
+const misreadMessages = 2 // one or two decide nothing
 
 // How the next mission begins.
 const (
@@ -104,7 +106,7 @@ func (m *mission) handlePack(i int, what string) {
 	case packRecharged:
 		a.ChangeBattery((*battery.Battery).TakeForFull)
 	case packMisread:
-		a.ChangeBattery((*battery.Battery).MisreadOnce)
+		a.ChangeBattery(func(b *battery.Battery) { b.Misread(misreadMessages) })
 	}
 	if slices.Contains([]string{packSwapped, packRebooted}, what) {
 		a.Reboot(false)
