@@ -132,7 +132,7 @@ func (a *aircraft) resumeRefusal(now float64) error {
 		return fmt.Errorf("is %s already", a.phase)
 	case !a.commandable(now):
 		return a.staleError(now)
-	case a.positionS < a.modeUnexplainedS: // its autopilot may have rebooted, which its next position shows
+	case !a.placedInMode():
 		return errors.New("sent no position since its mode changed; send it again")
 	case !a.inAir():
 		return errors.New("is not in the air")
@@ -146,6 +146,9 @@ func (a *aircraft) resumeRefusal(now float64) error {
 	}
 	return nil
 }
+
+// placedInMode is whether a position came since its mode changed by itself: until then its autopilot may have rebooted.
+func (a *aircraft) placedInMode() bool { return a.positionS >= a.modeUnexplainedS }
 
 // failsafeEndS is how long a failsafe that ends by setpoints may hold an aircraft once these come again.
 const failsafeEndS = 10.0
