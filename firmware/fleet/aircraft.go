@@ -58,6 +58,7 @@ type aircraft struct {
 	fallsS            float64 // when it last flew, or fell, at positionS
 	velocity          physics.Position
 	climbMPS          float64
+	hoversSinceS      float64            // all positions since were of one that hovers
 	unconfirmed       unconfirmed        // positions received since, which are not believed
 	tracks            [2]track           // of all positions
 	stood             stood              // those of it that stands
@@ -167,6 +168,9 @@ func (a *aircraft) handlePosition(f *Fleet, now float64, m *common.MessageGlobal
 	}
 	a.clockRate.add(a.bootMS, now)
 	a.lastKnownTrack = nil
+	if !a.located || a.silent(now) || s.velocity.Norm() >= copterHoversMPS {
+		a.hoversSinceS = now
+	}
 	a.position, a.upM, a.velocity, a.climbMPS = s.position, s.upM, s.velocity, s.climbMPS
 	a.located, a.positionS = true, now
 	a.rememberWay()

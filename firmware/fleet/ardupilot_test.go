@@ -341,6 +341,7 @@ func TestCopterRejoin(t *testing.T) {
 			v.position.EastM, s.Engaged = v.position.EastM+30, false
 		}, false},
 		"15 s, another flies it":     {15, func(v *simVehicle, _ *SavedAircraft) { v.velocity.EastM = 5 }, false},
+		"15 s, another turns it":     {15, func(v *simVehicle, _ *SavedAircraft) { v.velocity.EastM, v.accelMPSS = 1, -1 }, false},
 		"15 s, it has no failsafe":   {15, func(*simVehicle, *SavedAircraft) {}, true},
 		"15 s, returns":              {15, func(v *simVehicle, _ *SavedAircraft) { v.mode, v.failsafe = copterRTL, true }, false},
 		"15 s, returns by its fence": {15, func(v *simVehicle, _ *SavedAircraft) { v.mode = copterRTL }, false},
@@ -355,6 +356,14 @@ func TestCopterRejoin(t *testing.T) {
 			v.replaceLeader(saved)
 			v.simulate(500*time.Millisecond, nil)
 			err := v.Rejoin(1)
+			for range 10 {
+				if err != nil || v.view().Phase != PhaseRejoining {
+					break
+				}
+				v.velocity.EastM += v.accelMPSS / 2
+				v.simulate(500*time.Millisecond, nil)
+				err = v.Rejoin(1)
+			}
 			modes, _, takeoffs, setpoints := v.moving(10*time.Second, false)
 			got := v.view()
 			if len(modes)+len(takeoffs) > 0 || c.flies != (err == nil) || c.flies != got.Flying ||

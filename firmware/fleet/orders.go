@@ -155,7 +155,7 @@ const failsafeEndS = 10.0
 
 // Rejoin continues the order that an aircraft had from the previous leader process, if
 // its state is as that left it: its pilot may have acted while no leader was running.
-// Otherwise it is left to its pilot. Everything but the aircraft's messages is what the
+// Otherwise it is left to its pilot; until that is known, nothing changes. Everything but the aircraft's messages is what the
 // ledger has, and that has each command before it was sent.
 func (f *Fleet) Rejoin(number int) (err error) {
 	f.withAircraft(number, func(a *aircraft, now float64) {
@@ -181,10 +181,14 @@ func (f *Fleet) Rejoin(number int) (err error) {
 			why = "found on the ground after the restart"
 		case a.homeward && a.role() == a.landingRole() && a.overHome(): // nothing is commanded in it
 			a.phase = PhaseLanding
-		case a.params.kind().rejoins(f, a, now, high):
-			a.engage(now)
 		default:
-			why = "found in " + a.modeName() + " after the restart"
+			switch ours, known := a.params.kind().rejoins(f, a, now, high); {
+			case !known: // until the next call
+			case ours:
+				a.engage(now)
+			default:
+				why = "found in " + a.modeName() + " after the restart"
+			}
 		}
 		if why != "" {
 			a.handToPilot(f, why)
