@@ -238,15 +238,24 @@ func (a *aircraft) returnRefusal(float64) error {
 // Stop hands an aircraft under control to its autopilot's hold.
 func (f *Fleet) Stop(number int) {
 	f.withAircraft(number, func(a *aircraft, now float64) {
-		switch {
-		case a.phase == PhaseRejoining: // nothing is commanded before its state is known
-			a.handToPilot(f, reasonStopped)
-		case a.controlled():
+		if a.controlled() { // else nothing is commanded, or not before its state is known
 			a.phase, a.homeward, a.awaitsHeartbeat = PhaseStopping, false, false
 			a.stopOrderedS = now
 			a.sentHome = ""
 		}
 	})
+}
+
+// RejoinStopped is Rejoin in a mission that is stopped: one that the leader before had not yet handed to its autopilot's hold is.
+func (f *Fleet) RejoinStopped(number int) {
+	f.withAircraft(number, func(a *aircraft, _ float64) {
+		if a.phase == PhaseRejoining && a.role() == RoleHold {
+			a.handToPilot(f, reasonStopped)
+		}
+	})
+	if f.Rejoin(number) == nil {
+		f.Stop(number)
+	}
 }
 
 // ForgetSentHome is called as a new mission begins.

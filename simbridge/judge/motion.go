@@ -780,10 +780,10 @@ func (c *check) isTaken(a *aircraft, place point, timeS float64) bool {
 			c.finding.Assumed["its home is taken"]++
 			return true
 		}
-		there := 0
+		there, refuses := 0, c.assumed("mode refused", o.number)
 		for _, s := range o.states {
 			nearM := c.Physics.SeparationM
-			if !o.isLed(s.timeS) { // it gives way to nobody
+			if !o.isLed(s.timeS) || s.Mode != offboard && refuses.contains(s.timeS) { // it gives way to nobody
 				nearM += max(nearM/2, a.stopsInM)
 			}
 			if s.timeS > timeS-2*overS && s.timeS < timeS && s.PositionM[2] > upM && horizontalM(sub(s.PositionM, place)) < nearM {
