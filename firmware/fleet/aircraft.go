@@ -22,6 +22,7 @@ const (
 	heartbeatTimeoutS = 10.0 // setpoints are sent for so long without a HEARTBEAT (docs/wire.md)
 	forgottenAfterS   = 5.0  // what is older is unknown: whether it has landed, its prearm check (docs/wire.md)
 
+	hoversMPS  = 2.0               // one that hovers, in wind too, is slower
 	landedMPS  = 1.0               // an aircraft that stands measures less speed
 	landedMaxM = groundMaxUpM + 10 // and no more height over the ground: altitudes drift in a flight
 	fallsMaxS  = 2.0               // one that has its motors off falls, or stands: after so long it is known which
@@ -168,7 +169,7 @@ func (a *aircraft) handlePosition(f *Fleet, now float64, m *common.MessageGlobal
 	}
 	a.clockRate.add(a.bootMS, now)
 	a.lastKnownTrack = nil
-	if !a.located || a.silent(now) || s.velocity.Norm() >= copterHoversMPS {
+	if !a.located || a.silent(now) || s.velocity.Norm() >= hoversMPS {
 		a.hoversSinceS = now
 	}
 	a.position, a.upM, a.velocity, a.climbMPS = s.position, s.upM, s.velocity, s.climbMPS

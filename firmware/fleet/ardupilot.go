@@ -168,7 +168,7 @@ func (ardupilot) rejoins(_ *Fleet, a *aircraft, now float64, high bool) (ours, k
 	case bootS-a.restoredBootS <= stopsS+copterStopsS:
 		return true, true
 	}
-	hovers := a.velocity.Norm() < copterHoversMPS
+	hovers := a.velocity.Norm() < hoversMPS
 	return hovers, !hovers || now-a.hoversSinceS >= copterHoversS
 }
 
@@ -177,7 +177,6 @@ const fenceHeight = 1 // the bit of FENCE_TYPE
 const (
 	copterStreamEndM = 56.0 // how far it flies on once its setpoints end, at most
 	copterStopsS     = 8.0  // and for how long
-	copterHoversMPS  = 2.0  // one that hovers, in wind too, is slower
 	copterHoversS    = 4.0  // and stays so for longer than one that turns back, at an acceleration of 1 m/s/s
 )
 

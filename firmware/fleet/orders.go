@@ -138,6 +138,8 @@ func (a *aircraft) resumeRefusal(now float64) error {
 		return errors.New("is not in the air")
 	case (a.role() == RoleLand || a.role() == RoleReturn) && a.upM.Over(a.ground.high) < touchdownNearM: // it may be down first
 		return errors.New("is about to touch down; launch it once it is down")
+	case a.standsAtHome(): // setpoints would have it take off
+		return errors.New("stands where it was launched, by its height and its speed; its pilot lifts it, or switches its motors off")
 	case a.params.kind().traits().endsHoldItself: // a command to fly ends its other failsafes, too, by the crew's order
 	case a.failsafe:
 		return errors.New("its autopilot reports a failsafe, which a command to fly would end; cure that, or its pilot flies it")
@@ -145,6 +147,12 @@ func (a *aircraft) resumeRefusal(now float64) error {
 		return errors.New("takes off, which a setpoint would end; send it again once it hovers")
 	}
 	return nil
+}
+
+// standsAtHome is whether it has not left the ground where it was launched, whatever its land detector says: that of a pilot who took it
+// as its motors came up.
+func (a *aircraft) standsAtHome() bool {
+	return a.home != nil && a.overHome() && a.upM.Off(a.homeUpM) < climbToleranceM && math.Hypot(a.velocity.Norm(), a.climbMPS) <= landedMPS
 }
 
 // placedInMode is whether a position came since its mode changed by itself: until then its autopilot may have rebooted.

@@ -54,7 +54,7 @@ var situations = []situation{
 		v.simulate(3*time.Second, v.handleCommand)
 		v.upM = 60
 	}},
-	{"stopping", PhaseStopping, false, false, func(v *simVehicle) {
+	{"stopping", PhaseStopping, true, false, func(v *simVehicle) {
 		fly(v)
 		v.Stop(1)
 		v.simulate(500*time.Millisecond, nil) // commanded, and not done yet
@@ -191,10 +191,14 @@ func (v *simVehicle) replaceLeader(saved []SavedAircraft) {
 
 // restart replaces the leader, and continues the order that the vehicle had.
 func (v *simVehicle) restart(continues bool) {
+	rejoin := func() { v.Rejoin(1) }
+	if v.view().Phase == PhaseStopping {
+		rejoin = func() { v.RejoinStopped(1) }
+	}
 	v.replaceLeader(v.savedUnderCommand())
 	v.expectNoCommands(time.Second)
 	if continues {
-		v.Rejoin(1)
+		rejoin()
 	}
 	v.simulate(500*time.Millisecond, nil)
 }
