@@ -49,6 +49,7 @@ type aircraft struct {
 	failsafe          bool   // its autopilot reports one (MAV_STATE_CRITICAL)
 	foreign           string // its autopilot, if that is not one of those that are flown: nothing that moves it is sent
 	landed            *bool  // by its last message; nil: unknown
+	landedOnce        bool   // that one alone says so
 	landedS           float64
 	reportsTakeoff    bool // by the message at landedS
 	located           bool
@@ -116,6 +117,7 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 		a.reportsTakeoff = m.LandedState == common.MAV_LANDED_STATE_TAKEOFF
 		switch m.LandedState {
 		case common.MAV_LANDED_STATE_ON_GROUND:
+			a.landedOnce = a.landed == nil || !*a.landed
 			a.landed, a.landedS = new(true), now
 		case common.MAV_LANDED_STATE_IN_AIR, common.MAV_LANDED_STATE_TAKEOFF, common.MAV_LANDED_STATE_LANDING:
 			a.landed, a.landedS = new(false), now
@@ -190,12 +192,12 @@ func (a *aircraft) handlePosition(f *Fleet, now float64, m *common.MessageGlobal
 // ground it is in the air.
 func (a *aircraft) inAir() bool { return a.armed && !a.onGround() }
 
-// onGround is whether it has landed. With its motors on, its own word needs a second one:
-// that it stands still at the height of the ground.
+// onGround is whether it has landed. With its motors on, its own word needs a second one, for one message may be wrong, and that it
+// stands still at the height of the ground.
 func (a *aircraft) onGround() bool {
 	stands := a.upM >= a.ground.low-landedMaxM && a.upM <= a.ground.high+landedMaxM &&
 		math.Hypot(a.velocity.Norm(), a.climbMPS) <= landedMPS
-	return a.landed != nil && *a.landed && (!a.armed || a.located && stands)
+	return a.landed != nil && *a.landed && (!a.armed || !a.landedOnce && a.located && stands)
 }
 
 // hasLanded is for views: unknown, too, where its own word is contradicted.
