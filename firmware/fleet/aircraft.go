@@ -22,6 +22,7 @@ const (
 	heartbeatTimeoutS = 10.0 // setpoints are sent for so long without a HEARTBEAT (docs/wire.md)
 	forgottenAfterS   = 5.0  // what is older is unknown: whether it has landed, its prearm check (docs/wire.md)
 
+	hoversMPS  = 2.0               // one that hovers, in wind too, is slower
 	landedMPS  = 1.0               // an aircraft that stands measures less speed
 	landedMaxM = groundMaxUpM + 10 // and no more height over the ground: altitudes drift in a flight
 	fallsMaxS  = 2.0               // one that has its motors off falls, or stands: after so long it is known which
@@ -48,6 +49,7 @@ type aircraft struct {
 	failsafe           bool   // its autopilot reports one (MAV_STATE_CRITICAL)
 	foreign            string // its autopilot, if that is not one of those that are flown: nothing that moves it is sent
 	landed             *bool  // by its last message; nil: unknown
+	landedOnce         bool   // that one alone says so
 	landedS            float64
 	reportsTakeoff     bool // by the message at landedS
 	located            bool
@@ -58,6 +60,7 @@ type aircraft struct {
 	fallsS             float64 // when it last flew, or fell, at positionS
 	velocity           physics.Position
 	climbMPS           float64
+	hoversSinceS       float64            // all positions since were of one that hovers
 	unconfirmed        unconfirmed        // positions received since, which are not believed
 	tracks             [2]track           // of all positions
 	stood              stood              // those of it that stands
@@ -115,6 +118,7 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 		a.reportsTakeoff = m.LandedState == common.MAV_LANDED_STATE_TAKEOFF
 		switch m.LandedState {
 		case common.MAV_LANDED_STATE_ON_GROUND:
+			a.landedOnce = a.landed == nil || !*a.landed
 			a.landed, a.landedS = new(true), now
 		case common.MAV_LANDED_STATE_IN_AIR, common.MAV_LANDED_STATE_TAKEOFF, common.MAV_LANDED_STATE_LANDING:
 			a.landed, a.landedS = new(false), now
@@ -180,6 +184,9 @@ func (a *aircraft) handlePosition(f *Fleet, now float64, m *common.MessageGlobal
 	}
 	a.clockRate.add(a.bootMS, now)
 	a.lastKnownTrack = nil
+	if !a.located || a.silent(now) || s.velocity.Norm() >= hoversMPS {
+		a.hoversSinceS = now
+	}
 	a.position, a.upM, a.velocity, a.climbMPS = s.position, s.upM, s.velocity, s.climbMPS
 	a.located, a.positionS = true, now
 	a.rememberWay()
@@ -198,12 +205,12 @@ func (a *aircraft) handlePosition(f *Fleet, now float64, m *common.MessageGlobal
 // ground it is in the air.
 func (a *aircraft) inAir() bool { return a.armed && !a.onGround() }
 
-// onGround is whether it has landed. With its motors on, its own word needs a second one:
-// that it stands still at the height of the ground.
+// onGround is whether it has landed. With its motors on, its own word needs a second one, for one message may be wrong, and that it
+// stands still at the height of the ground.
 func (a *aircraft) onGround() bool {
 	stands := a.upM >= a.ground.low-landedMaxM && a.upM <= a.ground.high+landedMaxM &&
 		math.Hypot(a.velocity.Norm(), a.climbMPS) <= landedMPS
-	return a.landed != nil && *a.landed && (!a.armed || a.located && stands)
+	return a.landed != nil && *a.landed && (!a.armed || !a.landedOnce && a.located && stands)
 }
 
 // hasLanded is for views: unknown, too, where its own word is contradicted.

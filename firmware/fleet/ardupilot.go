@@ -149,20 +149,27 @@ func (ardupilot) heldForSetpoints(*aircraft, Mode) bool { return false }
 
 // rejoins: GUIDED is the leader's only where the leader can have left it. A pilot, or another
 // station, may have taken over and commanded GUIDED since.
-func (ardupilot) rejoins(_ *Fleet, a *aircraft, now float64, high bool) bool {
+func (ardupilot) rejoins(_ *Fleet, a *aircraft, now float64, high bool) (ours, known bool) {
 	if a.mode != copterGuided || a.role() != RoleCommanded {
-		return false
+		return false, true
 	}
 	if !a.restoredEngaged { // where its take-off ended
-		return high && a.home != nil && a.overHome()
+		return high && a.home != nil && a.overHome(), true
 	}
 	p := &a.params
 	stopsS := 2 + positiveOr(p.GuidedTimeoutS, 3) // from the ledger's last position to the stream's end, and the velocity's
 	reachM := positionErrorM + a.leftMPS*stopsS + copterStreamEndM
 	if len(a.leftAt) == 0 || distanceToPath(a.position, a.leftAt) > reachM {
-		return false
+		return false, true
 	}
-	return !(a.bootS(now)-a.restoredBootS > stopsS+copterStopsS) || a.velocity.Norm() < copterHoversMPS
+	switch bootS := a.bootS(now); {
+	case bootS == 0:
+		return false, false
+	case bootS-a.restoredBootS <= stopsS+copterStopsS:
+		return true, true
+	}
+	hovers := a.velocity.Norm() < hoversMPS
+	return hovers, !hovers || now-a.hoversSinceS >= copterHoversS
 }
 
 const fenceHeight = 1 // the bit of FENCE_TYPE
@@ -170,7 +177,7 @@ const fenceHeight = 1 // the bit of FENCE_TYPE
 const (
 	copterStreamEndM = 56.0 // how far it flies on once its setpoints end, at most
 	copterStopsS     = 8.0  // and for how long
-	copterHoversMPS  = 2.0  // one that hovers, in wind too, is slower
+	copterHoversS    = 4.0  // and stays so for longer than one that turns back, at an acceleration of 1 m/s/s
 )
 
 // ardupilotParameters are those that have a meaning for ArduCopter alone.

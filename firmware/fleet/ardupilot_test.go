@@ -9,6 +9,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
+	"prefdt/firmware/height"
 	"prefdt/inference/physics"
 )
 
@@ -341,6 +342,7 @@ func TestCopterRejoin(t *testing.T) {
 			v.position.EastM, s.Engaged = v.position.EastM+30, false
 		}, false},
 		"15 s, another flies it":     {15, func(v *simVehicle, _ *SavedAircraft) { v.velocity.EastM = 5 }, false},
+		"15 s, another turns it":     {15, func(v *simVehicle, _ *SavedAircraft) { v.velocity.EastM, v.accelMPSS = 1, -1 }, false},
 		"15 s, it has no failsafe":   {15, func(*simVehicle, *SavedAircraft) {}, true},
 		"15 s, returns":              {15, func(v *simVehicle, _ *SavedAircraft) { v.mode, v.failsafe = copterRTL, true }, false},
 		"15 s, returns by its fence": {15, func(v *simVehicle, _ *SavedAircraft) { v.mode = copterRTL }, false},
@@ -355,6 +357,14 @@ func TestCopterRejoin(t *testing.T) {
 			v.replaceLeader(saved)
 			v.simulate(500*time.Millisecond, nil)
 			err := v.Rejoin(1)
+			for range 10 {
+				if err != nil || v.view().Phase != PhaseRejoining {
+					break
+				}
+				v.velocity.EastM += v.accelMPSS / 2
+				v.simulate(500*time.Millisecond, nil)
+				err = v.Rejoin(1)
+			}
 			modes, _, takeoffs, setpoints := v.moving(10*time.Second, false)
 			got := v.view()
 			if len(modes)+len(takeoffs) > 0 || c.flies != (err == nil) || c.flies != got.Flying ||
@@ -601,5 +611,36 @@ func TestHoldsWhereItComesToRest(t *testing.T) {
 		if !rested || v.fastest > 1 || v.velocity.Norm() > stillMPS {
 			t.Errorf("%s: it came to rest %v, and flew at %.1f m/s afterwards", name, rested, v.fastest)
 		}
+	}
+}
+
+// A pilot who takes one as its motors come up leaves it on the ground, and its land detector may say that it flies: a resume would have
+// it take off by setpoints. Once it is up there it climbs where it is, also outside the area.
+func TestCopterResumedLow(t *testing.T) {
+	v := newSimCopter(newFixture(t), 1, physics.Position{EastM: 300, NorthM: -36})
+	v.simulate(time.Second, nil)
+	v.Launch(ordered(1))
+	v.simulate(5*time.Second, v.follow)
+	v.upM, v.climbs, v.mode = 0, false, copterLoiter
+	v.simulate(3*time.Second, nil)
+	if err := v.Resume(resume(1, false)); err == nil || !strings.Contains(err.Error(), "stands where it was launched") {
+		t.Errorf("resumed on the ground: %v", err)
+	}
+	v.upM = 12
+	v.simulate(time.Second, nil)
+	if err := v.Resume(resume(1, false)); err != nil {
+		t.Fatal(err)
+	}
+	v.Goto(1, physics.Position{EastM: 300, NorthM: 60})
+	setpoints, aside := 0, 0.0
+	v.simulate(1500*time.Millisecond, func(m message.Message) {
+		v.follow(m)
+		if s, ok := m.(*common.MessageSetPositionTargetGlobalInt); ok {
+			at, _ := v.Origin.Local(float64(s.LatInt)/1e7, float64(s.LonInt)/1e7, height.AboveSea(s.Alt))
+			setpoints, aside = setpoints+1, max(aside, at.Sub(v.position).Norm(), math.Hypot(float64(s.Vx), float64(s.Vy)))
+		}
+	})
+	if setpoints == 0 || aside > 0.1 {
+		t.Errorf("%d setpoints, up to %.1f m aside or m/s", setpoints, aside)
 	}
 }

@@ -57,8 +57,8 @@ type autopilot interface {
 	// it go once they come again.
 	heldForSetpoints(a *aircraft, from Mode) bool
 	// rejoins is whether one in the air, not in its take-off, is as the previous leader
-	// process left it. high: it is in the altitude band.
-	rejoins(f *Fleet, a *aircraft, now float64, high bool) bool
+	// process left it. high: it is in the altitude band; known: what was received so far tells.
+	rejoins(f *Fleet, a *aircraft, now float64, high bool) (ours, known bool)
 
 	parameterTable() []parameter
 	// value undoes the encoding of PARAM_VALUE.

@@ -168,6 +168,7 @@ type simVehicle struct {
 	position           physics.Position
 	upM                height.AboveOrigin
 	velocity           physics.Position
+	accelMPSS          float64 // of its velocity to the east, in a test of it
 	climbMPS           float64
 	battery            int8 // percent
 	silent             bool // sends nothing

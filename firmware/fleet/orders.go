@@ -132,12 +132,14 @@ func (a *aircraft) resumeRefusal(now float64) error {
 		return fmt.Errorf("is %s already", a.phase)
 	case !a.commandable(now):
 		return a.staleError(now)
-	case a.positionS < a.modeUnexplainedS: // its autopilot may have rebooted, which its next position shows
+	case !a.placedInMode():
 		return errors.New("sent no position since its mode changed; send it again")
 	case !a.inAir():
 		return errors.New("is not in the air")
 	case (a.role() == RoleLand || a.role() == RoleReturn) && a.upM.Over(a.ground.high) < touchdownNearM: // it may be down first
 		return errors.New("is about to touch down; launch it once it is down")
+	case a.standsAtHome(): // setpoints would have it take off
+		return errors.New("stands where it was launched, by its height and its speed; its pilot lifts it, or switches its motors off")
 	case a.params.kind().traits().endsHoldItself: // a command to fly ends its other failsafes, too, by the crew's order
 	case a.failsafe:
 		return errors.New("its autopilot reports a failsafe, which a command to fly would end; cure that, or its pilot flies it")
@@ -147,12 +149,21 @@ func (a *aircraft) resumeRefusal(now float64) error {
 	return nil
 }
 
+// standsAtHome is whether it has not left the ground where it was launched, whatever its land detector says: that of a pilot who took it
+// as its motors came up.
+func (a *aircraft) standsAtHome() bool {
+	return a.home != nil && a.overHome() && a.upM.Off(a.homeUpM) < climbToleranceM && math.Hypot(a.velocity.Norm(), a.climbMPS) <= landedMPS
+}
+
+// placedInMode is whether a position came since its mode changed by itself: until then its autopilot may have rebooted.
+func (a *aircraft) placedInMode() bool { return a.positionS >= a.modeUnexplainedS }
+
 // failsafeEndS is how long a failsafe that ends by setpoints may hold an aircraft once these come again.
 const failsafeEndS = 10.0
 
 // Rejoin continues the order that an aircraft had from the previous leader process, if
 // its state is as that left it: its pilot may have acted while no leader was running.
-// Otherwise it is left to its pilot. Everything but the aircraft's messages is what the
+// Otherwise it is left to its pilot; until that is known, nothing changes. Everything but the aircraft's messages is what the
 // ledger has, and that has each command before it was sent.
 func (f *Fleet) Rejoin(number int) (err error) {
 	f.withAircraft(number, func(a *aircraft, now float64) {
@@ -178,10 +189,14 @@ func (f *Fleet) Rejoin(number int) (err error) {
 			why = "found on the ground after the restart"
 		case a.homeward && a.role() == a.landingRole() && a.overHome(): // nothing is commanded in it
 			a.phase = PhaseLanding
-		case a.params.kind().rejoins(f, a, now, high):
-			a.engage(now)
 		default:
-			why = "found in " + a.modeName() + " after the restart"
+			switch ours, known := a.params.kind().rejoins(f, a, now, high); {
+			case !known: // until the next call
+			case ours:
+				a.engage(now)
+			default:
+				why = "found in " + a.modeName() + " after the restart"
+			}
 		}
 		if why != "" {
 			a.handToPilot(f, why)
@@ -231,15 +246,24 @@ func (a *aircraft) returnRefusal(float64) error {
 // Stop hands an aircraft under control to its autopilot's hold.
 func (f *Fleet) Stop(number int) {
 	f.withAircraft(number, func(a *aircraft, now float64) {
-		switch {
-		case a.phase == PhaseRejoining: // nothing is commanded before its state is known
-			a.handToPilot(f, reasonStopped)
-		case a.controlled():
+		if a.controlled() { // else nothing is commanded, or not before its state is known
 			a.phase, a.homeward, a.awaitsHeartbeat = PhaseStopping, false, false
 			a.stopOrderedS = now
 			a.sentHome = ""
 		}
 	})
+}
+
+// RejoinStopped is Rejoin in a mission that is stopped: one that the leader before had not yet handed to its autopilot's hold is.
+func (f *Fleet) RejoinStopped(number int) {
+	f.withAircraft(number, func(a *aircraft, _ float64) {
+		if a.phase == PhaseRejoining && a.role() == RoleHold {
+			a.handToPilot(f, reasonStopped)
+		}
+	})
+	if f.Rejoin(number) == nil {
+		f.Stop(number)
+	}
 }
 
 // ForgetSentHome is called as a new mission begins.

@@ -54,7 +54,7 @@ var situations = []situation{
 		v.simulate(3*time.Second, v.handleCommand)
 		v.upM = 60
 	}},
-	{"stopping", PhaseStopping, false, false, func(v *simVehicle) {
+	{"stopping", PhaseStopping, true, false, func(v *simVehicle) {
 		fly(v)
 		v.Stop(1)
 		v.simulate(500*time.Millisecond, nil) // commanded, and not done yet
@@ -191,10 +191,14 @@ func (v *simVehicle) replaceLeader(saved []SavedAircraft) {
 
 // restart replaces the leader, and continues the order that the vehicle had.
 func (v *simVehicle) restart(continues bool) {
+	rejoin := func() { v.Rejoin(1) }
+	if v.view().Phase == PhaseStopping {
+		rejoin = func() { v.RejoinStopped(1) }
+	}
 	v.replaceLeader(v.savedUnderCommand())
 	v.expectNoCommands(time.Second)
 	if continues {
-		v.Rejoin(1)
+		rejoin()
 	}
 	v.simulate(500*time.Millisecond, nil)
 }
@@ -987,7 +991,7 @@ func TestResumeAfterAFailsafeInTheClimb(t *testing.T) {
 	}
 }
 
-// Nothing is commanded before Rejoin has decided; a stop meanwhile leaves it to its pilot.
+// Nothing is commanded before Rejoin has decided; a stop meanwhile neither.
 func TestNothingIsCommandedBeforeRejoin(t *testing.T) {
 	for _, stopped := range []bool{false, true} {
 		v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
@@ -1004,9 +1008,13 @@ func TestNothingIsCommandedBeforeRejoin(t *testing.T) {
 			v.SendHome(1)
 		}
 		v.expectNoCommands(5 * time.Second)
-		err := v.Rejoin(1)
-		if got := v.view(); (err != nil) != stopped || err == nil && !got.Homeward || err != nil && got.Phase != PhasePilot {
-			t.Errorf("stopped %v: %v, %s, on its way home %v", stopped, err, got.Phase, got.Homeward)
+		if stopped {
+			v.RejoinStopped(1)
+		} else if err := v.Rejoin(1); err != nil {
+			t.Error(err)
+		}
+		if got := v.view(); got.Homeward == stopped || (got.Phase == PhaseStopping) != stopped {
+			t.Errorf("stopped %v: %s, on its way home %v", stopped, got.Phase, got.Homeward)
 		}
 	}
 }
@@ -1053,15 +1061,32 @@ func (v *simVehicle) onlySetpoints(count *int) func(message.Message) {
 	}
 }
 
-// A leader that dies while a stopped aircraft still brakes leaves it to its pilot, with the reason.
+// A leader that dies while a stopped aircraft still brakes leaves it to the next one, which commands the hold unless it is in one, or
+// in a mode of its pilot: one that hovers on without setpoints would be passed over by a return.
 func TestStoppedBeforeARestart(t *testing.T) {
-	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
-	fly(v)
-	v.Stop(1)
-	saved := v.SavedState()
-	v.mode = ModeHold
-	v.replaceLeader(saved)
-	if got := v.view(); got.Phase != PhasePilot || !strings.Contains(got.Reason, "stopped") {
-		t.Errorf("after the restart: %+v", got)
+	for _, c := range []struct {
+		mode   Mode
+		holds  int // commanded
+		reason string
+	}{{ModeOffboard, 1, "stopped"}, {ModeHold, 0, "stopped"}, {ModePosition, 0, "found in POSCTL"}} {
+		v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+		fly(v)
+		v.Stop(1)
+		saved := v.SavedState()
+		v.mode = c.mode
+		v.replaceLeader(saved)
+		v.Stop(1) // nothing is known yet
+		v.simulate(500*time.Millisecond, nil)
+		v.RejoinStopped(1)
+		holds := 0
+		v.simulate(5*time.Second, func(m message.Message) {
+			if what, mode := classify(px4{}, m); what == kindMode && mode == ModeHold {
+				holds++
+				v.mode = mode
+			}
+		})
+		if got := v.view(); holds != c.holds || got.Phase != PhasePilot || !strings.Contains(got.Reason, c.reason) {
+			t.Errorf("found in mode %v: %d holds commanded, %s: %s", c.mode, holds, got.Phase, got.Reason)
+		}
 	}
 }

@@ -131,15 +131,15 @@ func (px4) heldForSetpoints(a *aircraft, from Mode) bool {
 	return from == ModeOffboard && a.mode == ModeHold && a.failsafe
 }
 
-func (px4) rejoins(_ *Fleet, a *aircraft, _ float64, high bool) bool {
+func (px4) rejoins(_ *Fleet, a *aircraft, _ float64, high bool) (ours, known bool) {
 	switch {
 	case a.mode == ModeOffboard: // without setpoints since the previous process
 	case a.mode == ModeHold && high && a.failsafe && a.restoredEngaged: // likewise
 	case a.mode == ModeHold && high && !a.failsafe && !a.restoredEngaged: // where its take-off ended
 	default:
-		return false
+		return false, true
 	}
-	return true
+	return true, true
 }
 
 // px4Parameters are those that have a meaning for PX4 alone.

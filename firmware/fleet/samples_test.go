@@ -322,13 +322,14 @@ func TestFullBufferAtTheStart(t *testing.T) {
 	}
 }
 
-// One ON_GROUND of an aircraft in the air does not count: not high up, nor while it moves.
+// ON_GROUND of an aircraft in the air does not count: not high up, nor while it moves, nor one alone.
 func TestOneOnGroundInTheAir(t *testing.T) {
 	for name, c := range map[string]struct {
 		upM, climbMPS, eastMPS float64
+		messages               int
 		landed                 bool
-	}{"at H": {100, 0, 0, false}, "low, climbing": {10, 3, 0, false}, "low, flying": {10, 0, 5, false},
-		"on the ground": {0.5, 0.1, 0.2, true}} {
+	}{"at H": {100, 0, 0, 2, false}, "low, climbing": {10, 3, 0, 2, false}, "low, flying": {10, 0, 5, 2, false},
+		"low, slow": {10, -0.3, 0, 1, false}, "on the ground": {0.5, 0.1, 0.2, 2, true}} {
 		v := flying(t)
 		v.SendHome(1)
 		v.upM, v.velocity.EastM = height.AboveOrigin(c.upM), c.eastMPS
@@ -336,7 +337,9 @@ func TestOneOnGroundInTheAir(t *testing.T) {
 		m := v.positionMessage()
 		m.Vz = int16(-100 * c.climbMPS)
 		v.transmit(m)
-		v.transmit(&common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_ON_GROUND})
+		for range c.messages {
+			v.transmit(&common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_ON_GROUND})
+		}
 		got := v.view()
 		if got.InAir == c.landed || got.Obstacle == c.landed || (got.Landed != nil) != c.landed {
 			t.Errorf("%s: in the air %v, an obstacle %v, landed %v", name, got.InAir, got.Obstacle, got.Landed)

@@ -14,7 +14,7 @@ type SavedAircraft struct {
 	SystemID     int          `json:"system_id"`
 	Meter        energy.State `json:"meter"`
 	Pack         Pack         `json:"pack,omitzero"`
-	UnderCommand bool         `json:"ours"`               // it had the order to fly, and was not under pilot control
+	UnderCommand bool         `json:"ours"`               // it had the order to fly, or to hold, and was not under pilot control
 	Homing       bool         `json:"homing,omitempty"`   // likewise, the order to return
 	Engaged      bool         `json:"offboard,omitempty"` // it was engaged, or may be at any moment
 	WithPilot    bool         `json:"pilot,omitempty"`    // it was under pilot control, for Reason
@@ -65,12 +65,9 @@ func (f *Fleet) SavedState() (saved []SavedAircraft) {
 	for _, a := range f.aircraft {
 		s := SavedAircraft{
 			Number: a.number, SystemID: a.conf.SystemID, Meter: a.meter.State(now), Pack: a.pack,
-			UnderCommand: a.phase.ordered() && !a.homeward, Homing: a.homeward, Engaged: a.engaged(), WithPilot: a.phase == PhasePilot,
-			Reason: a.pilotReason, SentHome: a.sentHome, Lost: a.lost,
+			UnderCommand: (a.phase.ordered() || a.phase == PhaseStopping && a.inAir()) && !a.homeward, Homing: a.homeward,
+			Engaged: a.engaged(), WithPilot: a.phase == PhasePilot, Reason: a.pilotReason, SentHome: a.sentHome, Lost: a.lost,
 			SpeedMaxMPS: a.params.SpeedMaxMPS, SpeedMPS: a.velocity.Norm(),
-		}
-		if a.phase == PhaseStopping && a.inAir() { // in a moment it is its pilot's
-			s.WithPilot, s.Reason = true, reasonStopped
 		}
 		if a.home != nil {
 			s.Home = &[3]float64{a.home.EastM, a.home.NorthM, float64(a.homeUpM)}

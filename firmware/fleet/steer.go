@@ -17,6 +17,9 @@ import (
 // whether a setpoint is due; the gate decides whether they may be sent.
 func (a *aircraft) steer(f *Fleet, now float64) (out []message.Message, stream bool) {
 	a.checkReception(f, now)
+	if !a.hasWayToGo() || a.velocity.Norm() > stillMPS {
+		a.stillSinceS = now
+	}
 	if !a.fresh(now) || !a.controlled() {
 		return nil, false
 	}
@@ -157,7 +160,7 @@ func (f *Fleet) climbBlocked(a *aircraft, now float64) bool {
 		case moves && b.phase != PhaseFlying: // it gives way to nobody
 			path = append(path, path[len(path)-1].Add(b.velocity.Scale(passS)))
 			fallthrough
-		case moves || b.phase == PhaseFlying && b.hasWayToGo():
+		case moves || b.phase == PhaseFlying && b.hasWayToGo() && now-b.stillSinceS < passS: // else this one may be what it waits for
 			near = climbClearanceSeparations * f.Limits.SeparationM
 		}
 		if d := distanceToPath(a.position, path); d < near {

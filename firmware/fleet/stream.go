@@ -58,7 +58,7 @@ func (f *Fleet) tick() {
 		if stream && a.params.SpeedMaxMPS > 0 {
 			limits.SpeedMaxMPS = min(limits.SpeedMaxMPS, a.params.SpeedMaxMPS)
 		}
-		v.FenceExempt, v.Landing = a.homeward, a.phase == PhaseLanding && a.role() == RoleLand
+		v.FenceExempt, v.Landing = a.homeward || a.climbFrom != nil, a.phase == PhaseLanding && a.role() == RoleLand
 		vehicles, of, streamed = append(vehicles, v), append(of, a), append(streamed, stream)
 	}
 	verdicts := f.envelopeChecker.Check(vehicles, limits)

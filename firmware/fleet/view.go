@@ -50,7 +50,7 @@ type View struct {
 	TransitMPS, WaitS float64
 
 	Fresh    bool // position and HEARTBEAT are recent enough for commands
-	Partly   bool // it is received, and one of the two is not recent: a link that is back brings one before the other
+	Partly   bool // it is received, and cannot be commanded yet: a link that is back brings one of the two before the other
 	Placed   bool // its position is recent
 	Flying   bool // by the leader's setpoints, with a fresh state
 	Climbs   bool // by them, to H from far below it, before it flies anywhere
@@ -189,7 +189,8 @@ func (a *aircraft) view(now float64) View {
 		Lost: a.lost, Failsafe: a.failsafe, Params: a.params,
 		Twin: a.twinS > 0 && now-a.twinS < twinForgottenS, LinkTrouble: a.linkTrouble(now),
 
-		Fresh: commandable, Partly: !commandable && a.received && now-a.receivedS < staleAfterS, Placed: a.positionFresh(now),
+		Fresh: commandable, Partly: !(commandable && a.placedInMode() && !a.lost) && a.received && now-a.receivedS < staleAfterS,
+		Placed: a.positionFresh(now),
 		Flying: a.phase == PhaseFlying && a.role() == RoleCommanded && a.fresh(now), Climbs: a.climbFrom != nil,
 		InAir: a.inAir() && !a.lost, Obstacle: a.isObstacle(), PreArm: a.preArmNow(),
 		Measured:  a.located && !a.silent(now) && a.meter.Measured(now, silentAfterS),

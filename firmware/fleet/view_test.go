@@ -98,3 +98,31 @@ func TestOldHeartbeat(t *testing.T) {
 		t.Errorf("back with a battery's message: fresh %v, partly %v, placed %v", got.Fresh, got.Partly, got.Placed)
 	}
 }
+
+// One that was lost cannot be commanded with its first messages: not before a position shows that its autopilot, which chose another
+// mode meanwhile, did not reboot, nor before it counts as received. A command to all that passes over it is not for now.
+func TestJustBack(t *testing.T) {
+	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
+	v.simulate(6*time.Second, nil)
+	v.armed, v.landed, v.upM, v.mode = true, false, 100, ModePosition
+	v.simulate(2*time.Second, nil)
+	v.advance(12 * time.Second)
+	v.bootMS += 12_000
+	v.mode = ModeHold
+	v.sendState()
+	v.clock.Advance(50 * time.Millisecond)
+	v.sendHeartbeat()
+	if got := v.view(); !got.Fresh || !got.Partly || got.Hovers() {
+		t.Errorf("with its first messages: fresh %v, partly %v, hovers %v", got.Fresh, got.Partly, got.Hovers())
+	}
+	v.tick()
+	if got := v.view(); !got.Partly || v.Check(Resume, []Ordered{resume(1, true)}) == nil {
+		t.Errorf("received again, without a position since: partly %v, and resumed", got.Partly)
+	}
+	v.bootMS += 100
+	v.advance(100 * time.Millisecond)
+	v.sendState()
+	if got, err := v.view(), v.Check(Resume, []Ordered{resume(1, true)}); got.Partly || !got.Hovers() || err != nil {
+		t.Errorf("with the next position: partly %v, hovers %v, %v", got.Partly, got.Hovers(), err)
+	}
+}

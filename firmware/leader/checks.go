@@ -92,7 +92,7 @@ func (c *checks) returnAll(*telemetry.Mission) (hovering []fleet.Ordered, err er
 		switch {
 		case v.Obeys():
 			obeys = true
-		case !v.Fresh: // after a restart it is not known yet whether it is in the air
+		case !v.Fresh || v.Partly: // after a restart it is not known yet whether it is in the air
 			why = fmt.Errorf("nothing recent was received from aircraft %d; send it again once its messages are back", v.Number)
 			// To pass over one that is just back would leave it up there.
 			if stopped := c.mission.Phase() == telemetry.StateStopped; stopped && (v.StaleS < fleet.LostAfterS || v.Partly) {
@@ -164,14 +164,14 @@ func (c *checks) resume(m *telemetry.Mission) (resumed []fleet.Ordered, err erro
 		named := slices.Contains(m.Aircraft, v.Number)
 		switch {
 		case !named && len(m.Aircraft) > 0:
-		case v.WithPilot() && v.Fresh && v.InAir:
+		case v.WithPilot() && v.Fresh && !v.Partly && v.InAir:
 			home := c.mission.Ending() || c.account.SpareJ(&v) < 0
 			resumed = append(resumed, fleet.Ordered{Number: v.Number, Homeward: home, Engages: true})
 		case named && !v.InAir && !v.Lost:
 			return nil, fmt.Errorf("aircraft %d is on the ground; launch takes off", v.Number)
 		case named && !v.WithPilot():
 			return nil, fmt.Errorf("aircraft %d needs no resume: no pilot has it", v.Number)
-		case named || v.WithPilot() && v.Obstacle && v.Partly: // as returnStopped
+		case named || v.WithPilot() && v.Obstacle && v.Partly: // as returnAll
 			return nil, fmt.Errorf("aircraft %d: no position or no HEARTBEAT for %.1f s; send it again once its messages are back",
 				v.Number, v.StaleS)
 		}

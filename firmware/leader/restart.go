@@ -216,8 +216,8 @@ func (l *Leader) rejoinAircraft(views []fleet.View) []fleet.View {
 		case !v.Fresh:
 		case l.schedule.Rebooted(i, clockReading(v)):
 			l.fleet.HandToPilot(v.Number, "rebooted while the leader was down")
-		case l.mission.Phase() == telemetry.StateStopped: // by a command since the restart
-			l.fleet.Stop(v.Number)
+		case l.mission.Phase() == telemetry.StateStopped:
+			l.fleet.RejoinStopped(v.Number)
 		default:
 			if l.mission.Ending() {
 				l.fleet.SendHome(v.Number)

@@ -38,6 +38,11 @@ func TestReturnBeforeAircraftAreReceived(t *testing.T) {
 	if ordered, err := l.checks(l.views).returnAll(nil); err == nil || !strings.Contains(err.Error(), "from aircraft 2") {
 		t.Errorf("the other back but for its HEARTBEAT: %v returns, %v", ordered, err)
 	}
+	hover(&l.views[1]) // in another mode than before, with no position since
+	l.views[1].StaleS = 0.2
+	if ordered, err := l.checks(l.views).returnAll(nil); err == nil || !strings.Contains(err.Error(), "from aircraft 2") {
+		t.Errorf("the other back but for a position in its mode: %v returns, %v", ordered, err)
+	}
 }
 
 // An aircraft whose positions are back before its HEARTBEAT is not passed over by a resume of all: nobody else would
@@ -54,6 +59,10 @@ func TestResumeOfOneJustBack(t *testing.T) {
 	}
 	if err := resume(); err == nil || !strings.Contains(err.Error(), "aircraft 2: no position or no HEARTBEAT") {
 		t.Errorf("resume of all: %v", err)
+	}
+	back.Fresh, back.StaleS = true, 0.2 // but for a position in its mode
+	if err := resume(); err == nil || !strings.Contains(err.Error(), "aircraft 2: no position or no HEARTBEAT") {
+		t.Errorf("resume of all, without a position in its mode: %v", err)
 	}
 	if err := resume(1); err == nil || strings.Contains(err.Error(), "aircraft 2") {
 		t.Errorf("resume of the other: %v", err)

@@ -212,6 +212,7 @@ func (l *Leader) decide(n int, names []string, views []fleet.View) []string {
 	}
 	l.air.Observe(&l.current.snapshot)
 	l.account.LikelyAirs = l.air.Likely()
+	l.recorder().Begin(l.account.Objective())
 	l.recorder().WriteDecision(&l.current.snapshot, objective, d)
 	l.account.Observe(observation)
 	l.keepUncomputable(&l.current.snapshot, names, d)

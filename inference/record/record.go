@@ -34,7 +34,7 @@ type Header struct {
 	Decoder           string            `json:"decoder"`
 	Physics           physics.Constants `json:"physics"`
 	OutOfDistribution bool              `json:"elsewhere,omitempty"`
-	Objective         goal.State        `json:"objective"` // at the first decision; the Writer sets it
+	Objective         goal.State        `json:"objective"` // kept at the first decision, whatever that was asked for; the Writer sets it
 	// Expected is what the policy's estimator expected, without the constants above; nil:
 	// it had none.
 	Expected        *learned.Surroundings `json:"expected,omitempty"`
@@ -135,12 +135,19 @@ func NewWriter(w io.Writer, h Header) *Writer {
 	return &Writer{encoder: json.NewEncoder(w), header: &h}
 }
 
+// Begin says from which objective the first decision goes on, where that may be asked for another.
+func (w *Writer) Begin(o goal.Objective) {
+	if w != nil && w.header != nil && w.pending == nil {
+		w.header.Objective = o.State()
+	}
+}
+
 // WriteDecision adds a decision. Its arguments may be changed afterwards.
 func (w *Writer) WriteDecision(s *slot.Snapshot, o goal.Objective, d *slot.Decision) {
 	if w == nil {
 		return
 	}
-	if w.header != nil {
+	if w.header != nil && w.header.Objective == (goal.State{}) {
 		w.header.Objective = o.State()
 	}
 	w.flush()

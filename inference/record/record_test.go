@@ -141,3 +141,27 @@ func TestWriterReportsWhatItCannotEncode(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The first decision may be asked for another objective than the one that goes on: the header has that.
+func TestBegin(t *testing.T) {
+	var out bytes.Buffer
+	w, kept := NewWriter(&out, Header{}), newObjective(t)
+	asked := kept
+	if err := asked.SetPreference(1); err != nil {
+		t.Fatal(err)
+	}
+	w.Begin(kept)
+	w.WriteDecision(&slot.Snapshot{}, asked, &slot.Decision{})
+	w.Begin(asked) // of the next slot
+	w.WriteDecision(&slot.Snapshot{Slot: 1}, asked, &slot.Decision{})
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewReader(&out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, err := r.Next(); r.Header.Objective != kept.State() || err != nil || first.Objective != asked.State() {
+		t.Errorf("begins with %+v, the first is decided for %+v: %v", r.Header.Objective, first.Objective, err)
+	}
+}

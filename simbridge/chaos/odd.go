@@ -204,8 +204,8 @@ func (m *mission) injectOdd(ctx context.Context, f fault) error {
 	return nil
 }
 
-// flyByStation has another station fly an ArduCopter whose leader is dead: far away or, if severe, round and round until the leader is
-// back.
+// flyByStation has another station fly an ArduCopter whose leader is dead: far away or, if severe, to and fro until the leader is back,
+// which finds it in a turn.
 func (m *mission) flyByStation(ctx context.Context, f fault) error {
 	const stepS, fastMPS, slowMPS, turnsAfter, onS, stopsS = 0.5, 12.0, 6.0, 8, 12, 8
 	a, side := m.autopilots[f.Aircraft], m.world.Physics.AreaSideM
@@ -216,14 +216,16 @@ func (m *mission) flyByStation(ctx context.Context, f fault) error {
 	if f.Severe {
 		way = way.Scale(slowMPS / fastMPS)
 	}
+	flown := 0
 	fly := func(steps int) {
-		for k := range steps {
-			if f.Severe && k > 0 && k%turnsAfter == 0 { // round a square, and never still
-				way.EastM, way.NorthM = -way.NorthM, way.EastM
+		for range steps {
+			if f.Severe && flown%turnsAfter == turnsAfter-1 { // it is slowest as the leader that is back decides on it
+				way = way.Scale(-1)
 			}
 			v := way
 			a.GuideByStation(&v)
 			m.sleepSlots(ctx, stepS)
+			flown++
 		}
 	}
 	fly(stationS / stepS)

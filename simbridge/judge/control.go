@@ -57,6 +57,10 @@ func (c *check) obeyed() {
 					boundS = min(boundS, next.deliveredS-fromS)
 				}
 			}
+			if s.PositionM[2] < c.Physics.AltitudeM-climbFirstM && c.near(a, aloneM).contains(fromS) {
+				c.finding.Assumed["another is near"]++ // it waits to climb until that hovers
+				continue
+			}
 			if boundS < soonS || a.led.not().touches(fromS+record.PeriodS, fromS+boundS) ||
 				c.excusesFrom(fromS, fromS+boundS, "leader away", "lost heartbeats", "late datagrams", "station silent") ||
 				c.fault(a.number, "link_loss", record.RefusesMode).touches(fromS, fromS+boundS) ||

@@ -518,9 +518,12 @@ func (a *aircraft) deriveTakeOvers(f *flight) {
 		t := takeOver{span: x.span, cause: x.kind, knownS: math.Inf(1)}
 		switch {
 		case x.kind == "station_flies":
-			const movesM = 10.0 // one that hovers where it was left shows nothing of it
+			const movesM, watchedS, hoversMPS = 10.0, 1.5, 2.0 // one that hovers where it was left shows nothing of it
 			from, to := a.at(x.fromS).PositionM, a.at(x.toS).PositionM
-			if math.Hypot(to[0]-from[0], to[1]-from[1]) < movesM {
+			moves := slices.ContainsFunc(a.states, func(s state) bool {
+				return s.timeS > x.toS-watchedS && s.timeS <= x.toS && s.speedMPS() > hoversMPS
+			})
+			if !moves && math.Hypot(to[0]-from[0], to[1]-from[1]) < movesM {
 				continue
 			}
 			t.knownS = a.shownS(t.fromS+1, func(heartbeat) bool { return true })

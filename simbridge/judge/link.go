@@ -467,7 +467,7 @@ func (f *flight) decidedS() (all []float64) {
 }
 
 // sinceDecided checks how long after the last decision some setpoints still come.
-func (c *check) sinceDecided(is func(*arrival) bool, boundS float64) {
+func (c *check) sinceDecided(is func(*aircraft, *arrival) bool, boundS float64) {
 	const soonS = 0.3 // what is decided is sent before it shows
 	decidedS := c.decidedS()
 	for _, a := range c.aircraft {
@@ -475,7 +475,7 @@ func (c *check) sinceDecided(is func(*arrival) bool, boundS float64) {
 		for k := range a.got {
 			g := &a.got[k]
 			last, _ := slices.BinarySearch(decidedS, g.timeS+soonS)
-			if !g.isSetpoint() || !is(g) || !in.contains(g.timeS) || last == 0 {
+			if !g.isSetpoint() || !is(a, g) || !in.contains(g.timeS) || last == 0 {
 				continue
 			}
 			ageS := g.timeS - decidedS[last-1]
@@ -486,12 +486,19 @@ func (c *check) sinceDecided(is func(*arrival) bool, boundS float64) {
 
 func (c *check) streamEnd() {
 	const endS, commitS = 12, 2 // a slot that is decided when the loop stops
-	c.sinceDecided((*arrival).isSetpoint, endS+commitS)
+	c.sinceDecided(func(*aircraft, *arrival) bool { return true }, endS+commitS)
 }
 
 func (c *check) stale() {
-	const stillMPS = 0.01
-	moves := func(g *arrival) bool { return horizontalM(vectorOf(g.Setpoint.VelocityMPS)) > stillMPS }
+	const stillMPS, asideMPS, marginM = 0.01, 0.1, 5 // one that holds is led aside from another as near as the separation
+	near := map[*aircraft]spans{}
+	for _, a := range c.aircraft {
+		near[a] = c.near(a, c.Physics.SeparationM+marginM)
+	}
+	moves := func(a *aircraft, g *arrival) bool {
+		speed := horizontalM(vectorOf(g.Setpoint.VelocityMPS))
+		return speed > asideMPS || speed > stillMPS && !near[a].contains(g.timeS)
+	}
 	decidesS := 0.0 // after a beacon
 	for _, b := range c.beacons {
 		if b.SlotMS > 0 {

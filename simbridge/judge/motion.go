@@ -506,7 +506,8 @@ func (c *check) comesHome() {
 			}
 			waitS += settleS
 			if horizontalM(sub(other, home)) < nearHomesM+max(a.stopsInM, o.stopsInM) {
-				if waitS += o.descentS(s.PositionM[2]); (spans{{fromS, fromS + turnS}}).without(o.led).lengthS() == 0 {
+				if waitS += o.descentS(s.PositionM[2]); (spans{{fromS, fromS + turnS}}).without(o.led).lengthS() == 0 &&
+					!c.fault(o.number, "link_loss").touches(fromS, min(o.touchdownAfter(fromS), c.endS)) { // else nothing shows how low it is
 					waitS -= o.descentS(s.PositionM[2] - passesM) // it comes down once the other is so much lower
 				}
 			}
@@ -780,10 +781,10 @@ func (c *check) isTaken(a *aircraft, place point, timeS float64) bool {
 			c.finding.Assumed["its home is taken"]++
 			return true
 		}
-		there := 0
+		there, refuses := 0, c.assumed("mode refused", o.number)
 		for _, s := range o.states {
 			nearM := c.Physics.SeparationM
-			if !o.isLed(s.timeS) { // it gives way to nobody
+			if !o.isLed(s.timeS) || s.Mode != offboard && refuses.contains(s.timeS) { // it gives way to nobody
 				nearM += max(nearM/2, a.stopsInM)
 			}
 			if s.timeS > timeS-2*overS && s.timeS < timeS && s.PositionM[2] > upM && horizontalM(sub(s.PositionM, place)) < nearM {

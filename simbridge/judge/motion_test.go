@@ -330,3 +330,21 @@ func TestSpans(t *testing.T) {
 		t.Errorf("%v", s)
 	}
 }
+
+// One that another kept from its home may land beside it: also one that refuses its mode, which the crew had given back, gives way to
+// nobody.
+func TestHomeIsTaken(t *testing.T) {
+	broken := func(refuses bool) int {
+		f := wholeFlight()
+		f.from(1, 190, wholeS, func(s *state) { s.PositionM[1] += 6 })
+		if refuses {
+			f.simulate(record.RefusesMode, 2, 90, 500)
+		}
+		home := f.aircraft[0].states[0].PositionM
+		f.from(2, 100, 200, func(s *state) { s.Mode, s.PositionM[0], s.PositionM[1] = "POSCTL", home[0]+14, home[1] })
+		return judgedWhole(f)["home"].Broken
+	}
+	if with, without := broken(true), broken(false); with > 0 || without == 0 {
+		t.Errorf("6 m beside its home, broken %d times, %d without another that refuses its mode", with, without)
+	}
+}

@@ -26,7 +26,7 @@ var nextRules = []Rule{
 const readS = 3
 
 func (c *check) packAtRest() {
-	const share, restShare = 0.05, 0.2
+	const share, restShare, recoversShare = 0.05, 0.2, 0.1
 	f := c.next
 	if f == nil {
 		return
@@ -49,6 +49,9 @@ func (c *check) packAtRest() {
 			if a.isCopter() && (strings.Contains(c.handled, "rebooted") || len(c.fault(t.Number, "autopilot_reboot")) > 0) {
 				most += restShare * now.PackJ
 				c.finding.Assumed["read by its voltage"]++
+			}
+			if strings.Contains(c.handled, "swapped") { // a voltage at rest recovers by as much: nothing else shows one that is little fuller
+				most = max(most, recoversShare*now.PackJ+counterStepJ)
 			}
 			off := max(min(now.LeftJ, before.LeftJ)-*t.UsableJ, *t.UsableJ-max(now.LeftJ, before.LeftJ, 0), 0)
 			c.atMost(s.timeS, off, most, "the status has %.0f J that aircraft %d may use, on the ground it has %.0f",

@@ -41,7 +41,7 @@ type reference struct {
 	priced, otherPrice   float64 // slots, and those with another price than the rollout's
 	anew                 float64 // slots of which the price is left out
 	along, flown, endsAt float64 // metres squared: of the ways, along those that were decided, and in all
-	nearS                float64 // aircraft-seconds of which the way is left out
+	nearS, turns         float64 // aircraft-seconds of which the way is left out
 }
 
 // bearable are faults that change nothing of what the policy knows, or of what it does.
@@ -139,6 +139,7 @@ func (f *flight) flyBeside() (x reference, ok bool) {
 		near[m] = f.near(a, nearM)
 	}
 	priceSPerJ, likePrice, tooFast := 0.0, 0.0, false // for an aircraft
+	before := make([]physics.Position, len(f.aircraft))
 	r.OnDecided = func(s *slot.Snapshot, o goal.Objective, d *slot.Decision) {
 		priceSPerJ, likePrice, tooFast = d.PriceSPerJ, likePreferred, false
 		if o.Budgeted() {
@@ -147,8 +148,12 @@ func (f *flight) flyBeside() (x reference, ok bool) {
 		for m := range s.Aircraft {
 			tooFast = tooFast || d.Move[m].Norm() > f.aircraft[m].speedMPS
 			a, begin := f.aircraft[m], f.epochS+float64(s.Slot)+decidedS
+			turns := d.Move[m].Dot(before[m]) < 0
+			before[m] = d.Move[m]
 			switch {
 			case s.Slot >= x.slots:
+			case turns: // of two ways that are worth the same, which is the better one hangs on some joules
+				x.turns++
 			case near[m].touches(begin, begin+1):
 				x.nearS++
 			default:
@@ -212,6 +217,9 @@ func (c *check) referenceWay() {
 	x, ok := c.beside()
 	if x.nearS > 0 {
 		c.finding.Assumed["another is near"] = x.nearS
+	}
+	if x.turns > 0 {
+		c.finding.Assumed["the rollout turns about"] = x.turns
 	}
 	if ok && x.flown > leastWay {
 		c.atMost(x.endsAt, 1-x.along/x.flown, mostAside, "of the way in %d slots %.0f %% goes where the policy decided", x.slots,

@@ -254,12 +254,16 @@ func (f *flight) packSpent(a *aircraft, timeS float64) bool {
 	}
 	home, _ := a.homeAt(timeS)
 	wayS := horizontalM(sub(s.PositionM, home)) / min(speedMPS, a.speedMPS)
-	descents := 1.0 // its own, and those that it may wait for
+	beside := func(o *aircraft) bool { // it may wait for the whole descent of these, and for the beginning of others'
+		at, ok := o.homeAt(timeS)
+		return ok && horizontalM(sub(at, home)) < 2*f.Physics.SeparationM
+	}
+	downS := a.descentS(s.PositionM[2]) + f.waitsFor(a, timeS, func(o *aircraft) bool { return !beside(o) })
 	for _, o := range f.aircraft {
-		if at, ok := o.homeAt(timeS); o != a && ok && horizontalM(sub(at, home)) < 2*f.Physics.SeparationM {
-			descents++
+		if o != a && beside(o) {
+			downS += a.descentS(s.PositionM[2])
 		}
 	}
-	homeJ := f.powerFactor(f.slotAt(timeS)) * (wayS*bestW + descents*a.descentS(s.PositionM[2])*f.Physics.Propulsion.PowerW(0))
+	homeJ := f.powerFactor(f.slotAt(timeS)) * (wayS*bestW + downS*f.Physics.Propulsion.PowerW(0))
 	return s.LeftJ < reserveJ+hardlyJ+margin*homeJ
 }

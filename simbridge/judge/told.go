@@ -26,8 +26,8 @@ var toldRules = []Rule{
 		contract + "status", (*check).toldReason},
 	{"told parameter", "statuses, parameters that another station changes", "its name in the aircraft's reason, from 3 s after on",
 		contract + "status", (*check).toldParameter},
-	{"measured joules", "true joules, the ledger's rows", "75 J in the slots, and by how much its power differed in the last " +
-		"second, where each reading arrives and is right", contract + "joules",
+	{"measured joules", "true joules, the ledger's rows", "75 J in the slots, an ArduCopter's 100, and by how much its power " +
+		"differed in the last second, where each reading arrives and is right", contract + "joules",
 		(*check).measuredJoules},
 	{"modelled joules", "true joules, statuses", "15 % and 80 J in 4 s in which nothing is measured, and what flying costs was before",
 		contract + "joules", (*check).modelledJoules},
@@ -150,7 +150,7 @@ func (c *check) toldParameter() {
 
 // measuredJoules is of missions in which nothing hides a reading: there the ledger has each joule.
 func (c *check) measuredJoules() {
-	const slackJ, heldW, lagS = 75, 25, 1
+	const slackJ, heldW, lagS = 75.0, 25, 1
 	if c.bounded() || c.has("battery_wild", "battery_handover", "battery_reset", "battery_second", "autopilot_reboot") {
 		return
 	}
@@ -169,8 +169,11 @@ func (c *check) measuredJoules() {
 			if c.fault(a.number, "pilot_disarm").touches(0, endS) {
 				fellJ = c.Physics.Propulsion.PowerW(0) * a.MonitorS
 			}
-			truth := a.spentJ(endS) - a.spentJ(c.epochS)
-			bound := slackJ + fellJ + a.spreadW(endS, lagS)*lagS + (heldW+a.spreadW(endS, 3*a.MonitorS+lagS))*a.MonitorS +
+			truth, countedJ := a.spentJ(endS)-a.spentJ(c.epochS), slackJ
+			if a.isCopter() { // its counter says no more than that, at either end
+				countedJ = counterStepJ
+			}
+			bound := countedJ + fellJ + a.spreadW(endS, lagS)*lagS + (heldW+a.spreadW(endS, 3*a.MonitorS+lagS))*a.MonitorS +
 				math.Abs(a.gain()-1)*a.spentJ(endS)
 			c.atMost(endS, math.Abs(booked-truth), bound, "the ledger has %.0f J of aircraft %d up to slot %d, it drew %.0f", booked,
 				a.number, r.Slot, truth)
