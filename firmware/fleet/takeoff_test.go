@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -81,6 +82,37 @@ func TestHeldOutsideStaysClear(t *testing.T) {
 	w.fly(time.Minute, func() bool { w.Goto(1, physics.Position{EastM: 100, NorthM: 400}); return false })
 	if w.levelM < 10 {
 		t.Errorf("it came %.1f m near the other", w.levelM)
+	}
+}
+
+// Two that gusts push as the leader stalls are held after two slots: they still give way, but by targets alone.
+func TestExpiredSetpointsHaveNoVelocity(t *testing.T) {
+	places := grid(2, 1, physics.Position{EastM: 500, NorthM: 400}, 12.3)
+	w := newSky(t, places...)
+	for i, v := range w.fliers {
+		v.gust = rand.New(rand.NewPCG(1, uint64(i)))
+		v.aloft(places[i], w.Limits.AltitudeM)
+		if err := w.Resume(resume(i+1, false)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.fly(5*time.Second, func() bool {
+		w.Goto(1, places[0])
+		w.Goto(2, places[1])
+		return false
+	})
+	w.fly(2200*time.Millisecond, nil)
+	before := w.counts.Corrected
+	w.fly(8*time.Second, func() bool {
+		for i, v := range w.fliers {
+			if v.feed != (physics.Position{}) {
+				t.Errorf("aircraft %d is sent %v m/s, and holds", i+1, v.feed)
+			}
+		}
+		return t.Failed()
+	})
+	if w.counts.Corrected == before || w.levelM < 10 {
+		t.Errorf("%d setpoints were corrected, %.1f m near each other", w.counts.Corrected-before, w.levelM)
 	}
 }
 
