@@ -85,6 +85,44 @@ func TestHeldOutsideStaysClear(t *testing.T) {
 	}
 }
 
+// Two that meet head on along the fence, one at its start in the way of another, and one whose start in a corner five others
+// keep it from: all reach their starts, and none comes too near another.
+func TestMakesWay(t *testing.T) {
+	at := func(eastM, northM float64) physics.Position { return physics.Position{EastM: eastM, NorthM: northM} }
+	corner := func(apartM float64) []physics.Position {
+		return []physics.Position{at(apartM, 0), at(0, apartM), at(apartM, apartM), at(2*apartM, 0), at(0, 2*apartM)}
+	}
+	for name, c := range map[string]struct{ from, starts []physics.Position }{
+		"head on":     {[]physics.Position{at(460, 0), at(540, 0)}, []physics.Position{at(540, 0), at(460, 0)}},
+		"in the way":  {[]physics.Position{at(460, 1000), at(500, 1000)}, []physics.Position{at(540, 1000), at(500, 1000)}},
+		"corner":      {append(corner(15), at(80, 80)), append(corner(15), at(0, 0))},
+		"wide corner": {append(corner(20), at(80, 80)), append(corner(20), at(0, 0))},
+	} {
+		for _, copter := range []bool{false, true} {
+			w := newSkyOf(t, copter, c.from...)
+			for i, v := range w.fliers {
+				v.aloft(c.from[i], w.Limits.AltitudeM)
+				if err := w.Resume(resume(i+1, false)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			arrived := w.fly(3*time.Minute, func() bool {
+				arrived := 0
+				for i, v := range w.fliers {
+					if w.Goto(i+1, c.starts[i]); v.position.Sub(c.starts[i]).Norm() < 3 {
+						arrived++
+					}
+				}
+				return arrived == len(w.fliers)
+			})
+			t.Logf("%s, ArduCopters %v: %.0f s, nearest %.1f m", name, copter, w.nowS(), w.levelM)
+			if !arrived || w.levelM < 12 {
+				t.Errorf("%s, ArduCopters %v: arrived %v, two came %.1f m near each other", name, copter, arrived, w.levelM)
+			}
+		}
+	}
+}
+
 // Two that gusts push as the leader stalls are held after two slots: they still give way, but by targets alone.
 func TestExpiredSetpointsHaveNoVelocity(t *testing.T) {
 	places := grid(2, 1, physics.Position{EastM: 500, NorthM: 400}, 12.3)
