@@ -495,7 +495,7 @@ func (f *Fleet) homeBlocked(a *aircraft, now float64) string {
 		a.queueS = now
 	}
 	a.queue = queue
-	landJ := landingReserve * f.Physics.Propulsion.PowerW(0) * a.params.DescentS(a.upM.Over(a.ground.low))
+	landJ := landingReserve * a.meter.HoverW() * a.params.DescentS(a.upM.Over(a.ground.low))
 	switch {
 	case now-max(a.nearerHomeS, a.queueS) > limitS:
 		return "way home blocked"
