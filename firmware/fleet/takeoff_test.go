@@ -123,6 +123,62 @@ func TestMakesWay(t *testing.T) {
 	}
 }
 
+// Eight that take off in a row 12 m apart, and cross each other's ways, keep apart though the leader misses a slot or stands still
+// for two: on their ways to their starts, and in the legs of the slots.
+func TestRowWithAMissedSlot(t *testing.T) {
+	const n = 8
+	homes := grid(n, 1, physics.Position{EastM: 450, NorthM: 500}, 12)
+	to := map[string]func(i int) physics.Position{
+		"the other way round": func(i int) physics.Position { return homes[n-1-i].Add(physics.Position{NorthM: 60}) },
+		"through the row":     func(i int) physics.Position { return homes[(i+n/2)%n].Add(physics.Position{NorthM: 3}) },
+	}
+	for _, copter := range []bool{false, true} {
+		for name, at := range to {
+			for _, missedS := range []int{0, 3} {
+				if testing.Short() && missedS > 0 {
+					continue
+				}
+				for _, legs := range []bool{false, true} {
+					for _, stands := range []bool{false, true} {
+						w := newSkyOf(t, copter, homes...)
+						w.launchAll()
+						w.fly(2*time.Minute, func() bool {
+							for i := range w.fliers {
+								w.Goto(i+1, homes[i])
+							}
+							return !slices.ContainsFunc(w.aircraft, func(a *aircraft) bool { return a.phase != PhaseFlying })
+						})
+						for second := range 60 {
+							missed := second%6 == missedS || stands && second%6 == missedS+1
+							w.stands = missed && stands
+							for i, v := range w.fliers {
+								switch {
+								case missed:
+								case legs:
+									w.Leg(i+1, clampedTo(at(i).Sub(v.position), 8.4))
+								default:
+									w.Goto(i+1, at(i))
+								}
+							}
+							w.fly(time.Second, nil)
+						}
+						t.Logf("%s, ArduCopters %v, second %d missed, legs %v, stands still %v: nearest %.1f m", name, copter, missedS, legs,
+							stands, w.levelM)
+						if w.levelM < 10 {
+							t.Errorf("%s, ArduCopters %v, second %d missed, legs %v, stands still %v: two came %.1f m near each other", name,
+								copter, missedS, legs, stands, w.levelM)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func clampedTo(p physics.Position, mostM float64) physics.Position {
+	return p.Scale(min(1, mostM/max(p.Norm(), 1e-9)))
+}
+
 // Two that gusts push as the leader stalls are held after two slots: they still give way, but by targets alone.
 func TestExpiredSetpointsHaveNoVelocity(t *testing.T) {
 	places := grid(2, 1, physics.Position{EastM: 500, NorthM: 400}, 12.3)
