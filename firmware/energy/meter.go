@@ -104,7 +104,7 @@ func (m *Meter) State(nowS float64) State {
 	case s.PowerW > 0 && m.model.flying:
 		// Without setpoints an aircraft hovers, and without decisions it computes
 		// nothing. Extrapolated at the last power, four seconds were 20 % too much.
-		s.PowerW = m.model.factor * m.PowerW(0)
+		s.PowerW = m.HoverW()
 	}
 	return s
 }
@@ -388,7 +388,7 @@ func (m *Meter) applyCounters(total estimate, nowS float64, r Reading, s reading
 			measuredJ: m.mostJ + m.timingSlackJ + s.timingSlackJ, unmeasured: a.readingNumber < 0 || s.backToBack,
 		}
 		// A bound on the power that lasts, by the power before.
-		likelyW := (1 + gapError) * math.Max(m.meanPowerW, m.model.factor*m.PowerW(0))
+		likelyW := (1 + gapError) * math.Max(m.meanPowerW, m.HoverW())
 		spareJ := reorderMaxS*likelyW + m.model.edgeSinceReading.HighJ + m.undrawnEdgeJ(nowS)
 		seconds := m.counterElapsedS(a, nowS, r)
 		c.maxJ = m.MaxPowerW*m.maxElapsedS(a, nowS, r) + spareJ

@@ -68,6 +68,9 @@ func (m *Meter) SetFactor(nowS, factor float64) {
 	m.model.factor = factor
 }
 
+// HoverW is what hovering takes at that multiplier.
+func (m *Meter) HoverW() float64 { return m.model.factor * m.PowerW(0) }
+
 // AddEdge adds the edge energy of the decisions sent. A user that its decision does not
 // reach computes elsewhere, so that it is an upper bound.
 func (m *Meter) AddEdge(nowS, edgeJ float64) {
@@ -137,6 +140,6 @@ func (m *Meter) gapEstimate(seconds float64) estimate {
 	if m.meanPowerW == 0 {
 		return estimate{}
 	}
-	mostW := math.Max(m.meanPowerW, m.model.factor*m.PowerW(0))
+	mostW := math.Max(m.meanPowerW, m.HoverW())
 	return estimate{J: seconds * m.meanPowerW, HighJ: (1 + gapError) * seconds * mostW}
 }

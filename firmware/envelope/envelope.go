@@ -31,6 +31,7 @@ type Vehicle struct {
 	Controlled  bool // it gets a setpoint; otherwise it is only an obstacle
 	FenceExempt bool // on its way to a home that may lie outside the area
 	Landing     bool // it descends, by the leader's order, and keeps its place
+	Stays       bool // it is to hold: its setpoint has no velocity, which an autopilot might follow on
 	Position    physics.Position
 	UpM         height.AboveOrigin
 	Velocity    physics.Position // measured, m/s
@@ -58,9 +59,13 @@ func (v *Vehicle) commandedVelocity() physics.Position {
 	return v.Target.Sub(v.Position).Scale(v.GainPerS).Add(v.FeedForwardMPS)
 }
 
-// setVelocity replaces the setpoint by one that commands another velocity.
-func (v *Vehicle) setVelocity(velocity physics.Position) {
+// setVelocity replaces the setpoint by one that commands another velocity: of one that is to hold by a target alone, where that
+// is inside the fence.
+func (v *Vehicle) setVelocity(velocity physics.Position, l Limits) {
 	v.Target, v.FeedForwardMPS = v.Position.Add(velocity), velocity.Scale(1-v.GainPerS)
+	if at := v.Position.Add(velocity.Scale(1 / v.GainPerS)); v.Stays && (v.FenceExempt || l.outsideM(at) <= l.outsideM(v.Target)) {
+		v.Target, v.FeedForwardMPS = at, physics.Position{}
+	}
 }
 
 // Verdict is what was done to one setpoint.
@@ -270,7 +275,7 @@ func (c *Checker) limit(vehicles []Vehicle, l Limits) {
 		changed := c.requested[i].Sub(c.moves[i]).Norm() > tolerance
 		leadsOut := !v.FenceExempt && l.outsideM(v.Target) > l.outsideM(v.Position)+tolerance
 		if changed || leadsOut || v.FeedForwardMPS.Norm() > l.SpeedMaxMPS+tolerance {
-			v.setVelocity(c.moves[i])
+			v.setVelocity(c.moves[i], l)
 			c.verdicts[i] = max(c.verdicts[i], Corrected)
 		}
 	}
@@ -289,7 +294,7 @@ func (c *Checker) holdConflicts(vehicles []Vehicle, l Limits) {
 				}
 				c.holding[i], again = true, true
 				if move, ok := c.aside(vehicles, i, j, l); ok {
-					v.setVelocity(move)
+					v.setVelocity(move, l)
 					c.moves[i], c.verdicts[i] = move, Corrected
 					continue
 				}

@@ -37,6 +37,9 @@ func TestResultIsInsideLimits(t *testing.T) {
 			v.UpM, v.TargetUpM = 100, 100+20*height.AboveOrigin(rng.IntN(3))
 			v.Velocity, v.GainPerS = somewhere(10), 0.5+rng.Float64()
 			v.Target, v.FeedForwardMPS = v.Position.Add(somewhere(30)), somewhere(20)
+			if v.Stays = rng.IntN(4) == 0; v.Stays {
+				v.FeedForwardMPS = physics.Position{}
+			}
 			switch rng.IntN(20) {
 			case 0:
 				v.Target.EastM = math.NaN()
@@ -279,6 +282,33 @@ func TestHoldWithinTheSpeedLimit(t *testing.T) {
 	v := Vehicle{GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, HeldAt: &physics.Position{EastM: 108, NorthM: 100}}
 	if v.Hold(l); v.commandedVelocity().Norm() > 3+tolerance || v.commandedVelocity().EastM < 1 {
 		t.Errorf("asked for %v", v.commandedVelocity())
+	}
+}
+
+// One that is to hold gives way to another with the velocity of one that is not, but by a target alone: it stays there if no
+// setpoint comes any more. Where that target is outside the fence, none is sent to it.
+func TestHoldGivesWayByPosition(t *testing.T) {
+	var checker Checker
+	for eastM, byTarget := range map[float64]bool{100: true, 299.9: false} {
+		at := physics.Position{EastM: eastM, NorthM: 100}
+		var velocity [2]physics.Position
+		for k, stays := range []bool{false, true} {
+			vehicles := []Vehicle{
+				{Controlled: true, Stays: stays, GainPerS: 0.5, Position: at, Target: at, TargetUpM: 100},
+				{Controlled: true, GainPerS: 0.5, Position: at.Sub(physics.Position{EastM: 10.2}), TargetUpM: 100,
+					Velocity: physics.Position{EastM: 1}, Target: at.Sub(physics.Position{EastM: 10.2})},
+			}
+			if verdict := checker.Check(vehicles, testLimits)[0]; verdict != Corrected {
+				t.Fatalf("at %v m, stays %v: verdict %d", eastM, stays, verdict)
+			}
+			velocity[k] = vehicles[0].commandedVelocity()
+			if v := &vehicles[0]; stays && (v.FeedForwardMPS == physics.Position{}) != byTarget || testLimits.outsideM(v.Target) > 1e-9 {
+				t.Errorf("at %v m: sent to %v with %v m/s", eastM, v.Target, v.FeedForwardMPS)
+			}
+		}
+		if velocity[0].Sub(velocity[1]).Norm() > 1e-9 {
+			t.Errorf("at %v m: %v m/s, and %v m/s of one that is to hold", eastM, velocity[0], velocity[1])
+		}
 	}
 }
 

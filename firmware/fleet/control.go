@@ -103,7 +103,8 @@ type control struct {
 	leastWayM         float64 // the shortest way home that was left, since leastWayS
 	leastWayS         float64
 	landsBeside       *physics.Position // near its home, where another lies; nil: it lands at home
-	waitsAt           *physics.Position // on its way home, beside another that goes first; nil: it does not
+	waitsAt           *physics.Position // on its way, beside another that goes first; nil: it does not
+	transit           transit           // that does not lead home
 	queue             int               // others that land, or are on their way home too
 	queueS            float64           // one less of them since
 	arrivedS          float64           // within arrivedM of its home since, and not held

@@ -47,6 +47,7 @@ type sky struct {
 	fliers   []*flier
 	nearestM float64 // least distance of two in flight that are within 10 m of height
 	levelM   float64 // likewise whatever their heights
+	stands   bool    // the leader does nothing
 }
 
 func newSky(t testing.TB, homes ...physics.Position) *sky {
@@ -118,8 +119,10 @@ func (w *sky) fly(d time.Duration, done func() bool) bool {
 			return true
 		}
 		w.sent.frames = nil
-		w.persist()
-		w.tick()
+		if !w.stands {
+			w.persist()
+			w.tick()
+		}
 		for _, m := range w.sent.drain() {
 			w.deliver(m)
 		}

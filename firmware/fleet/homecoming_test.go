@@ -138,8 +138,10 @@ func TestWayHomeBarred(t *testing.T) {
 		battery      int8
 		least, mostS float64
 		parked       bool
+		cost         float64 // of flight, over the formula's
 	}{
-		"a minute": {90, 60, 72, false}, "its battery": {12, 15, 50, false}, "above another": {90, 60, 72, true},
+		"a minute": {90, 60, 72, false, 1}, "its battery": {12, 15, 50, false, 1}, "above another": {90, 60, 72, true, 1},
+		"its battery, and dear flight": {18, 15, 50, false, 1.5},
 	} {
 		homes := []physics.Position{{EastM: 500, NorthM: 300}, {EastM: 500, NorthM: 305}, {EastM: 500, NorthM: 325}}
 		w := newSky(t, homes...)
@@ -155,6 +157,7 @@ func TestWayHomeBarred(t *testing.T) {
 		if err := w.Resume(resume(1, true)); err != nil {
 			t.Fatal(err)
 		}
+		w.UpdateMeter(1, 0, c.cost)
 		began := w.nowS()
 		if !w.fly(5*time.Minute, func() bool { return w.aircraft[0].phase == PhaseLanding }) {
 			t.Fatalf("%s: it hovers still", name)

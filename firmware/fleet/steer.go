@@ -64,6 +64,9 @@ func (a *aircraft) fly(f *Fleet, now float64) (out []message.Message, stream boo
 		if a.role() != RoleCommanded { // a hold that a stop before this order commanded; any other mode is its pilot's
 			a.phase, a.engagedS = PhaseEngaging, now
 		}
+		if !a.homeward {
+			f.makeWay(a, now)
+		}
 		return nil, true
 	}
 	return nil, false
@@ -150,7 +153,7 @@ func (f *Fleet) climbBlocked(a *aircraft, now float64) bool {
 			continue
 		}
 		path := b.possiblePath(now)
-		near := f.Limits.SeparationM - 1 // for position errors
+		near := f.Limits.SeparationM - 0 // for position errors
 		switch moves := b.velocity.Norm() > stillMPS; {
 		case b.phase == PhaseClimbing:
 			if !b.climbsBefore(a) {
@@ -291,6 +294,94 @@ func (a *aircraft) flyHome(f *Fleet, now float64) (out []message.Message, stream
 	return nil, false
 }
 
+// transit is how an aircraft comes along on a way that does not lead home.
+type transit struct {
+	begun       bool
+	target      physics.Position
+	leastM      float64 // the shortest way that was left, since leastS
+	leastS      float64
+	yieldsTo    int // where it waits: the number of the one that it lets pass, since yieldsFromS
+	yieldsFromS float64
+}
+
+// makeWay has an aircraft on a transit, or at its end, let another one pass that comes no nearer to its own target, and wait
+// beside its way until then, for at most yieldsS. One that has arrived makes way; of two that are in each other's way it is the
+// one with the higher number. What they are sent then, the envelope checks as any setpoint.
+func (f *Fleet) makeWay(a *aircraft, now float64) {
+	const yieldsS = 60
+	t := &a.transit
+	switch {
+	case a.trajectory.kind != trajectoryTransit || a.climbFrom != nil:
+		t.begun, a.waitsAt = false, nil
+		return
+	case !t.begun || t.target != a.trajectory.target:
+		*t, a.waitsAt = transit{begun: true, target: a.trajectory.target, leastM: math.Inf(1)}, nil
+	case a.waitsAt != nil && (now-t.yieldsFromS > yieldsS || !f.inTheWay(a, f.aircraft[t.yieldsTo-1])):
+		a.waitsAt, t.leastM = nil, math.Inf(1)
+	case a.waitsAt != nil:
+		return
+	}
+	left := a.position.Sub(t.target).Norm()
+	if left < t.leastM-arrivedM || left <= arrivedM {
+		t.leastM, t.leastS = left, now
+	}
+	for _, b := range f.aircraft {
+		if b == a || !b.stalls(now) || !f.inTheWay(a, b) ||
+			left > arrivedM && !(b.number < a.number && a.stalls(now) && f.inTheWay(b, a)) {
+			continue
+		}
+		if at, ok := f.placeBeside(a, b); ok {
+			a.waitsAt, t.yieldsTo, t.yieldsFromS = &at, b.number, now
+			return
+		}
+	}
+}
+
+// enRoute is whether it is on a transit that does not lead home, has not arrived, and lets none pass.
+func (a *aircraft) enRoute() bool {
+	return a.phase == PhaseFlying && !a.homeward && a.transit.begun && a.waitsAt == nil &&
+		a.position.Sub(a.transit.target).Norm() > arrivedM
+}
+
+// stalls is whether it is en route, and has come no nearer for longer than a turn takes it, but for what the envelope holds it for.
+func (a *aircraft) stalls(now float64) bool {
+	const leastS, lags = 6, 4
+	lagS, _ := a.params.kind().motion(&a.params)
+	return a.enRoute() && a.heldAt == nil && now-a.transit.leastS > max(leastS, lags*lagS)
+}
+
+// inTheWay is whether the way of one en route leads too near to where another is or, if it waits, is to be then.
+func (f *Fleet) inTheWay(a, of *aircraft) bool {
+	way := []physics.Position{of.position, of.transit.target}
+	near := distanceToPath(a.position, way)
+	if a.waitsAt != nil {
+		near = min(near, distanceToPath(a.transit.target, way))
+	}
+	return of.enRoute() && near < f.Limits.SeparationM
+}
+
+// placeBeside is the nearest place that is clear of another's way, and of all others.
+func (f *Fleet) placeBeside(a, of *aircraft) (physics.Position, bool) {
+	const ringM, directions, ringsM = 2, 16, 100
+	way := []physics.Position{of.position, of.transit.target}
+	for r := float64(ringM); r <= ringsM; r += ringM {
+		for k := range directions {
+			north, east := math.Sincos(2 * math.Pi * float64(k) / directions)
+			p := a.position.Add(physics.Position{EastM: r * east, NorthM: r * north})
+			if p == p.ClampToArea(f.Limits.AreaM) && distanceToPath(p, way) >= f.clearOfWayM() &&
+				!slices.ContainsFunc(f.aircraft, func(b *aircraft) bool {
+					return b != a && b.isObstacle() && p.Sub(b.position).Norm() < f.Limits.SeparationM
+				}) {
+				return p, true
+			}
+		}
+	}
+	return physics.Position{}, false
+}
+
+// clearOfWayM is what one that lets another pass keeps from its way.
+func (f *Fleet) clearOfWayM() float64 { return f.Limits.SeparationM + climbMarginM }
+
 // giveWay has an aircraft on its way home let another go first, and stay beside its way until that
 // lands: of those that come no nearer, each in another's way, none would ever move on. The one with the
 // shortest way left goes first, unless the envelope holds it.
@@ -316,7 +407,7 @@ func (f *Fleet) giveWay(a *aircraft, now float64) {
 	at, way := a.position, first.home.Sub(first.position)
 	along := min(max(at.Sub(first.position).Dot(way)/max(way.Dot(way), 1e-9), 0), 1)
 	aside := at.Sub(first.position.Add(way.Scale(along)))
-	if r, clearM := aside.Norm(), f.Limits.SeparationM+climbMarginM; r < clearM {
+	if r, clearM := aside.Norm(), f.clearOfWayM(); r < clearM {
 		if r < 1e-3 { // in the middle of its way
 			aside, r = physics.Position{EastM: way.NorthM, NorthM: -way.EastM}, max(way.Norm(), 1e-3)
 		}
@@ -407,7 +498,7 @@ func (f *Fleet) homeBlocked(a *aircraft, now float64) string {
 		a.queueS = now
 	}
 	a.queue = queue
-	landJ := landingReserve * f.Physics.Propulsion.PowerW(0) * a.params.DescentS(a.upM.Over(a.ground.low))
+	landJ := landingReserve * a.meter.HoverW() * a.params.DescentS(a.upM.Over(a.ground.low))
 	switch {
 	case now-max(a.nearerHomeS, a.queueS) > limitS:
 		return "way home blocked"

@@ -47,6 +47,7 @@ func (f *Fleet) tick() {
 			v.Velocity = physics.Position{}
 		}
 		v.Target, v.FeedForwardMPS = a.reference(now)
+		v.Stays = a.trajectory.kind == trajectoryHold
 		if !stream || a.upM > f.bandFromM() {
 			a.climbFrom = nil
 		} else { // it climbs before it flies anywhere

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -81,6 +82,131 @@ func TestHeldOutsideStaysClear(t *testing.T) {
 	w.fly(time.Minute, func() bool { w.Goto(1, physics.Position{EastM: 100, NorthM: 400}); return false })
 	if w.levelM < 10 {
 		t.Errorf("it came %.1f m near the other", w.levelM)
+	}
+}
+
+// Two that meet head on along the fence, one at its start in the way of another, and one whose start in a corner five others
+// keep it from: all reach their starts, and none comes too near another.
+func TestMakesWay(t *testing.T) {
+	at := func(eastM, northM float64) physics.Position { return physics.Position{EastM: eastM, NorthM: northM} }
+	corner := func(apartM float64) []physics.Position {
+		return []physics.Position{at(apartM, 0), at(0, apartM), at(apartM, apartM), at(2*apartM, 0), at(0, 2*apartM)}
+	}
+	for name, c := range map[string]struct{ from, starts []physics.Position }{
+		"head on":     {[]physics.Position{at(460, 0), at(540, 0)}, []physics.Position{at(540, 0), at(460, 0)}},
+		"in the way":  {[]physics.Position{at(460, 1000), at(500, 1000)}, []physics.Position{at(540, 1000), at(500, 1000)}},
+		"corner":      {append(corner(15), at(80, 80)), append(corner(15), at(0, 0))},
+		"wide corner": {append(corner(20), at(80, 80)), append(corner(20), at(0, 0))},
+	} {
+		for _, copter := range []bool{false, true} {
+			w := newSkyOf(t, copter, c.from...)
+			for i, v := range w.fliers {
+				v.aloft(c.from[i], w.Limits.AltitudeM)
+				if err := w.Resume(resume(i+1, false)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			arrived := w.fly(3*time.Minute, func() bool {
+				arrived := 0
+				for i, v := range w.fliers {
+					if w.Goto(i+1, c.starts[i]); v.position.Sub(c.starts[i]).Norm() < 3 {
+						arrived++
+					}
+				}
+				return arrived == len(w.fliers)
+			})
+			t.Logf("%s, ArduCopters %v: %.0f s, nearest %.1f m", name, copter, w.nowS(), w.levelM)
+			if !arrived || w.levelM < 12 {
+				t.Errorf("%s, ArduCopters %v: arrived %v, two came %.1f m near each other", name, copter, arrived, w.levelM)
+			}
+		}
+	}
+}
+
+// Eight that take off in a row 12 m apart, and cross each other's ways, keep apart though the leader misses a slot or stands still
+// for two: on their ways to their starts, and in the legs of the slots.
+func TestRowWithAMissedSlot(t *testing.T) {
+	const n = 8
+	homes := grid(n, 1, physics.Position{EastM: 450, NorthM: 500}, 12)
+	to := map[string]func(i int) physics.Position{
+		"the other way round": func(i int) physics.Position { return homes[n-1-i].Add(physics.Position{NorthM: 60}) },
+		"through the row":     func(i int) physics.Position { return homes[(i+n/2)%n].Add(physics.Position{NorthM: 3}) },
+	}
+	for _, copter := range []bool{false, true} {
+		for name, at := range to {
+			for _, missedS := range []int{0, 3} {
+				if testing.Short() && missedS > 0 {
+					continue
+				}
+				for _, legs := range []bool{false, true} {
+					for _, stands := range []bool{false, true} {
+						w := newSkyOf(t, copter, homes...)
+						w.launchAll()
+						w.fly(2*time.Minute, func() bool {
+							for i := range w.fliers {
+								w.Goto(i+1, homes[i])
+							}
+							return !slices.ContainsFunc(w.aircraft, func(a *aircraft) bool { return a.phase != PhaseFlying })
+						})
+						for second := range 60 {
+							missed := second%6 == missedS || stands && second%6 == missedS+1
+							w.stands = missed && stands
+							for i, v := range w.fliers {
+								switch {
+								case missed:
+								case legs:
+									w.Leg(i+1, clampedTo(at(i).Sub(v.position), 8.4))
+								default:
+									w.Goto(i+1, at(i))
+								}
+							}
+							w.fly(time.Second, nil)
+						}
+						t.Logf("%s, ArduCopters %v, second %d missed, legs %v, stands still %v: nearest %.1f m", name, copter, missedS, legs,
+							stands, w.levelM)
+						if w.levelM < 10 {
+							t.Errorf("%s, ArduCopters %v, second %d missed, legs %v, stands still %v: two came %.1f m near each other", name,
+								copter, missedS, legs, stands, w.levelM)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+func clampedTo(p physics.Position, mostM float64) physics.Position {
+	return p.Scale(min(1, mostM/max(p.Norm(), 1e-9)))
+}
+
+// Two that gusts push as the leader stalls are held after two slots: they still give way, but by targets alone.
+func TestExpiredSetpointsHaveNoVelocity(t *testing.T) {
+	places := grid(2, 1, physics.Position{EastM: 500, NorthM: 400}, 12.3)
+	w := newSky(t, places...)
+	for i, v := range w.fliers {
+		v.gust = rand.New(rand.NewPCG(1, uint64(i)))
+		v.aloft(places[i], w.Limits.AltitudeM)
+		if err := w.Resume(resume(i+1, false)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.fly(5*time.Second, func() bool {
+		w.Goto(1, places[0])
+		w.Goto(2, places[1])
+		return false
+	})
+	w.fly(2200*time.Millisecond, nil)
+	before := w.counts.Corrected
+	w.fly(8*time.Second, func() bool {
+		for i, v := range w.fliers {
+			if v.feed != (physics.Position{}) {
+				t.Errorf("aircraft %d is sent %v m/s, and holds", i+1, v.feed)
+			}
+		}
+		return t.Failed()
+	})
+	if w.counts.Corrected == before || w.levelM < 10 {
+		t.Errorf("%d setpoints were corrected, %.1f m near each other", w.counts.Corrected-before, w.levelM)
 	}
 }
 

@@ -41,7 +41,7 @@ func (m *mission) beginRecord() (err error) {
 			if m.network != nil {
 				a.LossShare = s.Loss
 			}
-			a.PowerMost = s.PowerLevel[i] + math.Abs(s.PowerBend[i])
+			a.PowerLeast, a.PowerMost = s.PowerLevel[i]-math.Abs(s.PowerBend[i]), s.PowerLevel[i]+math.Abs(s.PowerBend[i])
 		}
 		if p.SpeedMaxMPS > 0 {
 			a.SpeedMaxMPS = p.SpeedMaxMPS

@@ -21,8 +21,8 @@ var controlRules = []Rule{
 	{"given back", "answers to resume, true modes", "none is refused for one that its pilot has had in the air for 5 s, nor accepted " +
 		"where none had one in the last 15 s", contract + "resume; pilots and failsafes", (*check).givenBack},
 	{"obeyed", "accepted resumes and returns, true modes and positions", "12 s until one in the air follows setpoints, climbs or " +
-		"lands; 8 s until one that is called alone is nearer to its home; none is resumed as it touches down", contract + "answers",
-		(*check).obeyed},
+		"lands; 8 s until one that is called alone is nearer to its home, what an ArduCopter flies on before it turns besides; none is " +
+		"resumed as it touches down", contract + "answers", (*check).obeyed},
 	{"returns", "answers to return, true modes", "none is refused of a stopped fleet whose HEARTBEATs show it in Hold; one of named " +
 		"aircraft is overtaken by the flight's end alone", contract + "return; commands", (*check).returns},
 	{"acts", "answers to hold, return and stop, true modes", "none is refused while one has flown for the leader for 5 s",
@@ -81,7 +81,8 @@ func (c *check) obeyed() {
 
 // comesNearer is of one that is called home alone, while it follows setpoints.
 func (c *check) comesNearer(a *aircraft, o *order) {
-	const withinS, nearM, nearerM, besideM = 8, 15, 2, 60
+	const soonS, backMPS, nearM, nearerM, besideM = 8, 5, 15, 2, 60
+	withinS := soonS + 2*a.stopsInM/backMPS // it flies on before it turns
 	whole := spans{{o.answeredS - 1, o.answeredS + withinS}}
 	home, ok := a.homeAt(o.answeredS)
 	before, after := a.at(o.answeredS), a.at(o.answeredS+withinS)
@@ -94,7 +95,7 @@ func (c *check) comesNearer(a *aircraft, o *order) {
 	}
 	c.finding.Active++
 	if d := horizontalM(sub(after.PositionM, home)); d > fromM-nearerM {
-		c.breakAt(o.answeredS, "aircraft %d is %.0f m from its home, %d s after it was called there from %.0f m", a.number, d, withinS,
+		c.breakAt(o.answeredS, "aircraft %d is %.0f m from its home, %.0f s after it was called there from %.0f m", a.number, d, withinS,
 			fromM)
 	}
 }

@@ -146,3 +146,24 @@ func TestActs(t *testing.T) {
 		}
 	}
 }
+
+// One that is called home alone has turned after 8 s, an ArduCopter after what it flies on besides.
+func TestCalledHomeAlone(t *testing.T) {
+	const calledS = 70
+	for _, x := range []struct {
+		stopsInM, turnsS float64
+		broken           bool
+	}{{0, 2, false}, {0, 8, true}, {27, 8, false}, {27, 20, true}} {
+		f := wholeFlight()
+		f.orders = append(f.orders, &order{id: "alone", kind: telemetry.KindMission, sentS: calledS, deliveredS: calledS, firstS: calledS,
+			answeredS: calledS, accepted: true, mission: telemetry.Mission{ID: "alone", Action: telemetry.ActionReturn, Aircraft: []int{1}}})
+		f.aircraft[0].stopsInM = x.stopsInM
+		f.from(2, 0, wholeS, func(s *state) { s.PositionM[0] += 200 })
+		f.from(1, calledS, calledS+60, func(s *state) {
+			s.Mode, s.PositionM[1] = offboard, 600+4*(x.turnsS-math.Abs(s.timeS-calledS-x.turnsS))
+		})
+		if got := judged(t, "obeyed", f); got.Active == 0 || (got.Broken > 0) != x.broken {
+			t.Errorf("%+v: %+v", x, got)
+		}
+	}
+}

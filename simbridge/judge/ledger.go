@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -90,6 +91,16 @@ const (
 
 // powerMost is what flying costs at most over the leader's formula, without a shock.
 func (a *aircraft) powerMost() float64 { return max(1, a.PowerMost) }
+
+// powerRange is what flying costs one of the fleet at least and at most over the leader's formula: what the leader measures of
+// all counts for each.
+func (f *flight) powerRange() (least, most float64) {
+	least, most = 1, 1
+	for _, a := range f.aircraft {
+		least, most = min(least, cmp.Or(a.PowerLeast, 1)), max(most, a.powerMost())
+	}
+	return least, most
+}
 
 // toldM is how far off the position is that an aircraft tells, four standard deviations of it.
 func (a *aircraft) toldM() float64 {

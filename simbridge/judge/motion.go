@@ -5,7 +5,9 @@ import (
 	"math"
 	"slices"
 
+	"prefdt/inference/physics"
 	"prefdt/simbridge/record"
+	"prefdt/simbridge/world"
 	"prefdt/telemetry"
 )
 
@@ -755,19 +757,30 @@ func (c *check) touchdown() {
 	}
 }
 
-// home: one whose home is taken by another lands elsewhere.
+// home: one whose home is taken by another lands elsewhere, and so does one that can wait for others no longer.
 func (c *check) home() {
 	const nearM = 5
 	for _, a := range c.aircraft {
 		for _, l := range a.landings() {
 			home, ok := a.homeAt(l.before.timeS)
-			if !l.led || !ok || l.before.Failsafe || c.isTaken(a, home, l.at.timeS) || c.excuses("mode refused", a.number, l.before.timeS) {
+			if !l.led || !ok || l.before.Failsafe || c.isTaken(a, home, l.at.timeS) || c.excuses("mode refused", a.number, l.before.timeS) ||
+				c.waitsNoLonger(a, l) {
 				continue
 			}
 			d := horizontalM(sub(l.at.PositionM, home))
 			c.atMost(l.at.timeS, d, nearM+a.toldM(), "aircraft %d lands %.0f m from where it took off", a.number, d)
 		}
 	}
+}
+
+// waitsNoLonger is whether a pack that lost most of its charge had less than half as much again as the descent takes when that began.
+func (c *check) waitsNoLonger(a *aircraft, l landing) bool {
+	const reserve = 1.5
+	if s := a.at(a.landsFromS(l.at.timeS)); c.World != nil && c.excuses("low pack", a.number, s.timeS) {
+		p := packFlight{check: c, a: a, truth: world.NewScenario(c.World, c.Seed)}
+		return s.LeftJ < reserve*measuredShare*a.powerMost()*a.descentS(s.PositionM[2])*p.powerW(s.timeS, physics.Position{})
+	}
+	return false
 }
 
 // isTaken reports whether another aircraft lies at a place, or was over it for long; it is counted.

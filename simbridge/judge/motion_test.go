@@ -348,3 +348,21 @@ func TestHomeIsTaken(t *testing.T) {
 		t.Errorf("6 m beside its home, broken %d times, %d without another that refuses its mode", with, without)
 	}
 }
+
+// One whose pack lost most of its charge lands beside its home where that holds too little to wait, and only there.
+func TestHomeOfALowPack(t *testing.T) {
+	for _, x := range []struct {
+		lost     bool
+		leftJ    float64 // as it begins to land
+		breaches bool
+	}{{true, 15e3, false}, {true, 25e3, true}, {false, 15e3, true}} {
+		f := wholeFlight()
+		f.from(1, returnsS, wholeS, func(s *state) { s.PositionM[1], s.LeftJ = 545, x.leftJ })
+		if x.lost {
+			f.simulate("low_battery", 1, 90, 90)
+		}
+		if got := judged(t, "home", f); (got.Broken > 0) != x.breaches {
+			t.Errorf("%+v: %+v", x, got)
+		}
+	}
+}

@@ -42,8 +42,8 @@ var toldRules = []Rule{
 		contract + "joules", (*check).measuredCost},
 	{"measured often", "the ledger's rows, true states", "7 s and two of its monitor's readings in steady flight, of which all is read",
 		contract + "joules", (*check).measuredOften},
-	{"far from home", "statuses, true joules of the least way home", "0.95 to 1.07 of it and 1 kJ, a wait for others besides; in " +
-		"wind 0.8 to 2.3; over its home in calm air 2 s of hover",
+	{"far from home", "statuses, true joules of the least way home", "0.95 to 1.07 of it and 1 kJ, a wait for others besides, of what " +
+		"flying costs one of the fleet; in wind 0.8 to 2.3; over its home in calm air 2 s of hover",
 		contract + "status", (*check).farFromHome},
 	{"leaves in time", "statuses, true charge of one that serves", "the reserve, 0.95 of the least way home and of the wait for those in " +
 		"the air beside it, less 2 kJ, and in wind 0.8", "paper, C6", (*check).leavesInTime},
@@ -465,6 +465,7 @@ func (c *check) farFromHome() {
 	if len(c.end.WindMPS) > 0 { // a wait in it may be flown in calm air, and any likely wind may blow against the way
 		least, most, wait = 0.8, 2.3, 1.375
 	}
+	cheap, dear := c.powerRange()
 	truth := world.NewScenario(c.World, c.Seed)
 	c.toldOfPacks(func(s *status, t *telemetry.StatusAircraft, a *aircraft, _ *telemetry.Pack) {
 		now := a.at(s.timeS)
@@ -475,16 +476,16 @@ func (c *check) farFromHome() {
 		p := packFlight{check: c, a: a, landing: landing{at: now}, truth: truth}
 		homeJ, off := p.leastHomeJ(now), math.Abs(a.gain()-1)+0.01*a.MonitorS
 		hoverW := p.powerW(s.timeS, physics.Position{})
-		waitJ := wait * c.waitsS(a, s.timeS) * hoverW
+		waitJ := wait * dear * c.waitsS(a, s.timeS) * hoverW
 		home, _ := a.homeAt(s.timeS)
 		stands := horizontalM(sub(home, now.PositionM)) < nearM && now.speedMPS() < stillMPS
 		if stands && waitJ == 0 && off == 0 && c.calm() && c.costsTheFormula() && c.powerFactor(c.slotAt(s.timeS)) == 1 && !a.isCopter() {
 			c.atMost(s.timeS, *t.HomeJ, homeJ+overHomeS*hoverW,
 				"the status has %.0f J of a landing for aircraft %d over its home, it takes %.0f", *t.HomeJ, a.number, homeJ)
 		}
-		c.atMost(s.timeS, (least-off)*homeJ-slackJ, *t.HomeJ, "the status has %.0f J of a way home for aircraft %d, it takes %.0f at least",
+		c.atMost(s.timeS, (least*cheap-off)*homeJ-slackJ, *t.HomeJ, "the status has %.0f J of a way home for aircraft %d, it takes %.0f at least",
 			*t.HomeJ, a.number, homeJ)
-		c.atMost(s.timeS, *t.HomeJ, (most+off)*homeJ+waitJ+slackJ, "the status has %.0f J of a way home for aircraft %d, it takes %.0f",
+		c.atMost(s.timeS, *t.HomeJ, (most*dear+off)*homeJ+waitJ+slackJ, "the status has %.0f J of a way home for aircraft %d, it takes %.0f",
 			*t.HomeJ, a.number, homeJ)
 	})
 }

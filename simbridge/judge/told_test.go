@@ -9,6 +9,23 @@ import (
 	"prefdt/telemetry"
 )
 
+// truePacks is packsFlight with the true ways home.
+func truePacks() *flight {
+	f := packsFlight(false)
+	for _, a := range f.aircraft {
+		a.takeOffs = nil
+		a.derive(f)
+	}
+	for k := range f.statuses {
+		for n := range f.statuses[k].Aircraft {
+			a, s := f.aircraft[n], &f.statuses[k]
+			p := packFlight{check: &check{flight: f}, a: a, truth: world.NewScenario(f.World, f.Seed)}
+			*s.Aircraft[n].HomeJ = p.leastHomeJ(a.at(s.timeS))
+		}
+	}
+	return f
+}
+
 // Each rule is kept by a flight that tells the truth, and broken by what differs from it by more than its bound.
 func TestToldRules(t *testing.T) {
 	serving := func() *flight {
@@ -31,21 +48,6 @@ func TestToldRules(t *testing.T) {
 				if n == 0 {
 					a.got = append(a.got, arrival{at, &record.Got{Other: "Heartbeat", Mode: offboard}})
 				}
-			}
-		}
-		return f
-	}
-	packs := func() *flight {
-		f := packsFlight(false)
-		for _, a := range f.aircraft {
-			a.takeOffs = nil
-			a.derive(f)
-		}
-		for k := range f.statuses {
-			for n := range f.statuses[k].Aircraft {
-				a, s := f.aircraft[n], &f.statuses[k]
-				p := packFlight{check: &check{flight: f}, a: a, truth: world.NewScenario(f.World, f.Seed)}
-				*s.Aircraft[n].HomeJ = p.leastHomeJ(a.at(s.timeS))
 			}
 		}
 		return f
@@ -87,8 +89,8 @@ func TestToldRules(t *testing.T) {
 		{"kept up", func() *flight { return packsFlight(true) }, func(f *flight) {
 			f.statuses[62].Aircraft[0].FliesUntilSlot = new(40)
 		}},
-		{"far from home", packs, func(f *flight) { *f.statuses[62].Aircraft[0].HomeJ = 9e3 }},
-		{"floor to touchdown", packs, func(f *flight) {
+		{"far from home", truePacks, func(f *flight) { *f.statuses[62].Aircraft[0].HomeJ = 9e3 }},
+		{"floor to touchdown", truePacks, func(f *flight) {
 			for k := range f.statuses {
 				f.statuses[k].FloorJ -= 40e3
 			}
@@ -101,6 +103,28 @@ func TestToldRules(t *testing.T) {
 		f = x.from()
 		if x.change(f); judged(t, x.rule, f).Broken == 0 {
 			t.Errorf("%s is kept: %+v", x.rule, judged(t, x.rule, f))
+		}
+	}
+}
+
+// What flying costs one of the fleet may be what is told of each.
+func TestFarFromHomeOfDearFlight(t *testing.T) {
+	for _, x := range []struct {
+		told, least, most float64
+		broken            bool
+	}{{1.25, 0, 0, true}, {1.25, 0, 1.2, false}, {0.8, 0, 1.2, true}, {0.8, 0.8, 1.2, false}, {1.5, 0.8, 1.2, true}} {
+		f := truePacks()
+		for _, s := range f.statuses {
+			for _, a := range s.Aircraft {
+				if a.HomeJ != nil {
+					*a.HomeJ *= x.told
+				}
+			}
+		}
+		last := f.aircraft[len(f.aircraft)-1]
+		last.PowerLeast, last.PowerMost = x.least, x.most
+		if got := judged(t, "far from home", f); (got.Broken > 0) != x.broken || got.Active == 0 {
+			t.Errorf("%+v: %+v", x, got)
 		}
 	}
 }

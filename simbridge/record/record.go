@@ -100,8 +100,9 @@ type Aircraft struct {
 	LossShare   float64 `json:"loss_share,omitempty"` // of the messages that are sent to it
 	ReceiverMPS float64 `json:"receiver_mps,omitempty"`
 	GustMPS2    float64 `json:"gust_mps2,omitempty"`
-	PowerMost   float64 `json:"power_most,omitempty"` // what flying costs at most over the leader's formula, without a shock; 0: 1
-	SpeedMaxMPS float64 `json:"speed_max_mps"`        // of the leader's configuration
+	PowerLeast  float64 `json:"power_least,omitempty"` // what flying costs at least over the leader's formula, without a shock; 0: 1
+	PowerMost   float64 `json:"power_most,omitempty"`  // and at most
+	SpeedMaxMPS float64 `json:"speed_max_mps"`         // of the leader's configuration
 }
 
 // State is the truth about an aircraft. There is one every 100 ms, and before and after each change of
