@@ -54,8 +54,9 @@ type aircraft struct {
 	positionS         float64
 	position          physics.Position
 	upM               height.AboveOrigin
-	ground            ground  // below it, at positionS
-	fallsS            float64 // when it last flew, or fell, at positionS
+	heights           heightWitness // upM follows from it
+	ground            ground        // below it, at positionS
+	fallsS            float64       // when it last flew, or fell, at positionS
 	velocity          physics.Position
 	climbMPS          float64
 	unconfirmed       unconfirmed        // positions received since, which are not believed
