@@ -74,7 +74,7 @@ func (w *heightWitness) witness(f *Fleet, a *aircraft, s *positionSample) {
 		if a.positionS >= sinceS { // the last one had it already
 			a.upM -= height.AboveOrigin(jumpedM)
 		}
-	case a.armed || !a.located || a.positionS-a.fallsS < fallsMaxS:
+	case a.armed || !a.located || !a.onGround():
 		*w = heightWitness{jumpedM: w.jumpedM}
 	default:
 		*w = heightWitness{}

@@ -127,13 +127,13 @@ func TestNoHeightJump(t *testing.T) {
 			e.fly(30*time.Second, func() {
 				s += 0.1
 				e.offM = c.offM(s)
+				if got := e.view(); got.HeightJumpedM != 0 {
+					t.Fatalf("jumped by %.1f m", got.HeightJumpedM)
+				}
 				if e.trueUpM += c.climbsMPS / 10; c.climbRates {
 					e.climbMPS += c.climbsMPS
 				}
 			})
-			if got := e.view(); got.HeightJumpedM != 0 {
-				t.Errorf("jumped by %.1f m", got.HeightJumpedM)
-			}
 		})
 	}
 }
