@@ -56,6 +56,7 @@ type aircraft struct {
 	positionS          float64
 	position           physics.Position
 	upM                height.AboveOrigin
+	heights           heightWitness // upM follows from it
 	ground             ground  // below it, at positionS
 	fallsS             float64 // when it last flew, or fell, at positionS
 	velocity           physics.Position

@@ -135,7 +135,7 @@ func (ardupilot) commandedMode(m *common.MessageCommandLong) Mode {
 
 // takeOffHeight is above its home, where it arms, whatever the message says.
 func (ardupilot) takeOffHeight(f *Fleet, a *aircraft) float64 {
-	return float64(f.Limits.AltitudeM.Over(a.homeUpM))
+	return float64(a.reportedM(f.Limits.AltitudeM).Over(a.homeUpM))
 }
 
 // takeOffOver: where the landed state does not come, its motion shows the end.

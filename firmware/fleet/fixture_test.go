@@ -242,7 +242,10 @@ func (v *simVehicle) sendHeartbeat() {
 func (v *simVehicle) sendState() {
 	v.mutex.Lock()
 	if a := v.Fleet.aircraft[v.number-1]; a.located && !v.silent {
-		a.position, a.upM = v.position, v.upM
+		a.position = v.position
+		if moved := v.upM - a.reportedM(a.upM); moved.Off(0) > positionErrorM {
+			a.upM, a.heights.last.upM = a.upM+moved, a.heights.last.upM+moved
+		}
 	}
 	v.mutex.Unlock()
 	landed := common.MAV_LANDED_STATE_IN_AIR

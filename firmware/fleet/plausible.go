@@ -72,6 +72,7 @@ func (a *aircraft) believedPosition(f *Fleet, now float64, m *common.MessageGlob
 		a.unconfirmed = unconfirmed{last: s, sinceS: now, count: 1}
 		return s, false
 	default:
+		a.heights.witness(f, a, &s)
 		why = a.disbelief(f, &s)
 	}
 	a.noteTrack(&s)
@@ -246,6 +247,7 @@ func (a *aircraft) disbelief(f *Fleet, s *positionSample) (why string) {
 	case inTime:
 		a.bootMS += since
 	case a.located && !ahead:
+		s.upM, a.heights = a.reportedM(s.upM), heightWitness{} // its estimator began anew
 		a.handleReboot(f, s.receivedS-float64(s.bootMS)/1000)
 		a.clockRate, a.bootMS = clockRate{}, float64(s.bootMS)
 	case a.located:

@@ -111,8 +111,8 @@ func (px4) commandedMode(m *common.MessageCommandLong) Mode {
 }
 
 // takeOffHeight is above mean sea level.
-func (px4) takeOffHeight(f *Fleet, _ *aircraft) float64 {
-	return float64(f.Origin.aboveSea(f.Limits.AltitudeM))
+func (px4) takeOffHeight(f *Fleet, a *aircraft) float64 {
+	return float64(f.Origin.aboveSea(a.reportedM(f.Limits.AltitudeM)))
 }
 
 func (px4) takeOffOver(*aircraft) bool { return true }

@@ -25,6 +25,7 @@ type SavedAircraft struct {
 	Home         *[3]float64  `json:"home_m,omitempty"`        // where it took off; of earlier leaders without its height, the origin's
 	PossiblePath [][2]float64 `json:"way_m,omitempty"`         // of an obstacle
 	SpeedMPS     float64      `json:"speed_mps,omitempty"`     // measured
+	Height       *SavedHeight `json:"height,omitempty"`        // of one that flies
 }
 
 // Order is the state once an aircraft has been ordered something.
@@ -67,7 +68,7 @@ func (f *Fleet) SavedState() (saved []SavedAircraft) {
 			Number: a.number, SystemID: a.conf.SystemID, Meter: a.meter.State(now), Pack: a.pack,
 			UnderCommand: (a.phase.ordered() || a.phase == PhaseStopping && a.inAir()) && !a.homeward, Homing: a.homeward,
 			Engaged: a.engaged(), WithPilot: a.phase == PhasePilot, Reason: a.pilotReason, SentHome: a.sentHome, Lost: a.lost,
-			SpeedMaxMPS: a.params.SpeedMaxMPS, SpeedMPS: a.velocity.Norm(),
+			SpeedMaxMPS: a.params.SpeedMaxMPS, SpeedMPS: a.velocity.Norm(), Height: a.heights.saved(),
 		}
 		if a.home != nil {
 			s.Home = &[3]float64{a.home.EastM, a.home.NorthM, float64(a.homeUpM)}
@@ -100,7 +101,7 @@ func (f *Fleet) Restore(saved []SavedAircraft) {
 			a.meter.Restore(now, s.Meter, math.NaN())
 			a.params.SpeedMaxMPS = s.SpeedMaxMPS
 			a.home, a.lastKnownTrack, a.restoredBootS, a.restoredEngaged = nil, nil, s.Meter.BootS, s.Engaged
-			a.sentHome = s.SentHome
+			a.sentHome, a.heights = s.SentHome, s.Height.restored()
 			if s.Home != nil {
 				a.home = &physics.Position{EastM: s.Home[0], NorthM: s.Home[1]}
 				a.homeUpM = height.AboveOrigin(s.Home[2])

@@ -170,7 +170,7 @@ func (f *Fleet) checkMeasured(obstacles []*aircraft) {
 // setpointMessage is a position with velocity feed-forward in the global frame: the
 // local frame is relative to each vehicle's own origin.
 func (f *Fleet) setpointMessage(a *aircraft, v *envelope.Vehicle) message.Message {
-	lat, lon, alt := f.Origin.Geodetic(v.Target, v.TargetUpM)
+	lat, lon, alt := f.Origin.Geodetic(v.Target, a.reportedM(v.TargetUpM))
 	return &common.MessageSetPositionTargetGlobalInt{
 		TimeBootMs:      uint32(int64(a.bootMS)), // it wraps there, too
 		CoordinateFrame: common.MAV_FRAME_GLOBAL_INT,

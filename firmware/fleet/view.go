@@ -21,6 +21,9 @@ type View struct {
 	Located  bool
 	Position physics.Position // extrapolated to this moment
 	UpM      height.AboveOrigin
+	// HeightJumpedM is by how much its reported height jumped in this flight without that it climbed: it flies on at the height that
+	// it had, and UpM is that.
+	HeightJumpedM float64
 	SpeedMPS float64 // measured
 	Mode     Mode
 	ModeName string // as its autopilot calls it
@@ -183,6 +186,7 @@ func (a *aircraft) view(now float64) View {
 		AtS: now, Number: a.number, SystemID: a.conf.SystemID,
 		Received: a.received, AgeS: now - a.receivedS, StaleS: now - min(a.positionS, a.heartbeatS),
 
+		HeightJumpedM: a.heights.jumpedM,
 		Located: a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(), Home: a.home, GroundUpM: a.landsAtM(),
 		Mode: a.mode, ModeName: a.modeName(), Role: a.viewRole(), Armed: a.armed, Landed: a.hasLanded(),
 		Phase: a.phase, Homeward: a.homeward, Foreign: a.foreign, Reason: a.reason(), SentHome: a.sentHome,

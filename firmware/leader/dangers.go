@@ -27,6 +27,7 @@ const (
 	silentS       = 3.0  // without any message an aircraft is not seen any more
 	lowCharge     = 0.2  // of a pack
 	lowestCharge  = 0.1  // likewise
+	heightJumpM   = 3.0  // of a reported height, which may be off by as much
 	shownJ        = 50.0 // what two figures of kilojoules may differ by and read the same
 	leavesWithin  = 60   // slots
 	maxDangers    = 12   // in a status, see [telemetry.LongestStatus]
@@ -112,6 +113,10 @@ func (l *Leader) aircraftDangers(d *dangerList, s *telemetry.Status, a *telemetr
 	if v.Failsafe && up {
 		add(mustActNow, "failsafe", fmt.Sprintf("its autopilot's failsafe is active, in %s at %.0f m", v.ModeName, v.UpM),
 			"its pilot takes it, if it does not come home")
+	}
+	if jumpedM := v.HeightJumpedM; up && math.Abs(jumpedM) > heightJumpM {
+		add(mustAct, "height", fmt.Sprintf("its reported height jumped by %+.0f m, and it did not climb; it flies on at the height it had",
+			jumpedM), home)
 	}
 	if b := a.Battery; b != nil && *b < lowCharge {
 		gravity, do := flownByOther, home

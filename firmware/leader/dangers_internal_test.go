@@ -49,6 +49,29 @@ func TestDangersInOrder(t *testing.T) {
 	}
 }
 
+// A height that jumped is a danger in the air, and none on the ground or where it jumped back.
+func TestDangersOfAHeight(t *testing.T) {
+	frozen := loadCheckpoint(t)
+	l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
+	v := &l.views[0]
+	for _, c := range []struct {
+		jumpedM float64
+		inAir   bool
+		want    string
+	}{{15, true, "jumped by +15 m"}, {-110, true, "jumped by -110 m"}, {1, true, ""}, {15, false, ""}} {
+		v.HeightJumpedM, v.InAir, v.Obstacle = c.jumpedM, c.inAir, false
+		said := ""
+		for _, d := range l.status(l.views).Dangers {
+			if d.Aircraft == 1 && strings.Contains(d.Text, "height") {
+				said = d.Text
+			}
+		}
+		if !strings.Contains(said, c.want) || (said == "") != (c.want == "") {
+			t.Errorf("%+v: %q", c, said)
+		}
+	}
+}
+
 // An aircraft in the air is left by a mission that is over: what brings it down is said.
 func TestDangersOfAnAircraftLeftInTheAir(t *testing.T) {
 	frozen := loadCheckpoint(t)

@@ -103,6 +103,10 @@ func (a *Autopilot) Carry(to geo.Local) {
 	})
 }
 
+// JumpHeight has the height that it measures, and flies by, jump to so much more than it was without a jump, as an estimator's does
+// that takes another source. Its climb rate shows nothing of it.
+func (a *Autopilot) JumpHeight(m float64) { a.withVehicle(func(v *vehicle) { v.jumpM = m }) }
+
 // DisarmByRC is the pilot's kill switch: the motors stop, in the air too.
 func (a *Autopilot) DisarmByRC() {
 	a.withVehicle(func(v *vehicle) {

@@ -19,6 +19,7 @@ type disturbed struct {
 	gust     geo.Local // m/s^2
 	position geo.Local // m, of the receiver
 	velocity geo.Local // m/s, of the receiver
+	jumpM    float64   // by which the height that it measures jumped
 	pushed   Body      // how far gusts have an ArduCopter off the path that it computes
 }
 
@@ -57,10 +58,10 @@ func (d *disturbed) push() {
 	p.Position = p.Position.Add(p.Velocity.Scale(stepS))
 }
 
-// driftM is how far off its height is, as a barometer that warms up.
+// driftM is how far off its height is: as a barometer that warms up, and by a jump of its estimator.
 func (v *vehicle) driftM() float64 {
 	const untilS = 90
-	return v.conf.DriftM * min(v.timeS()/untilS, 1)
+	return v.conf.DriftM*min(v.timeS()/untilS, 1) + v.jumpM
 }
 
 // takeoffToUpM is where its Takeoff ends in truth: by its own measure at takeoffUpM. NaN: nowhere.

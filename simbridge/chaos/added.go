@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"time"
 
 	"prefdt/simbridge/autopilot"
@@ -116,6 +117,44 @@ func (p *plan) drawReturn(c *Config, k int) {
 		p.HoldSlots = max(p.HoldSlots, f.StartSlot+reachesSlots+comesInSlots)
 		p.Slots = max(p.Slots, p.HoldSlot+p.HoldSlots+quietSlots)
 		p.EndSlot = max(p.EndSlot, p.HoldSlot+p.HoldSlots)
+	}
+}
+
+// heightJump is by how much the height that an aircraft measures jumps, and in which slot; 0: it does not.
+type heightJump struct {
+	Aircraft, Slot int
+	Metres         float64
+}
+
+// drawHeightJump has one aircraft's height jump in one of eight missions, where a descent may be wrong by as much.
+func (p *plan) drawHeightJump(c *Config, k int) {
+	const leastM, mostM, fromSlot = 12, 110, 5
+	r := rand.New(rand.NewPCG(c.Seed, 1<<62|uint64(k)))
+	if last := p.Slots - quietSlots; r.IntN(8) == 0 && !c.Processes && !p.lands() && !p.LandsAtReserve && last > fromSlot {
+		p.HeightJump = heightJump{r.IntN(p.Aircraft), fromSlot + r.IntN(last-fromSlot), leastM + (mostM-leastM)*r.Float64()}
+		if r.IntN(3) == 0 {
+			p.HeightJump.Metres *= -1
+		}
+	}
+}
+
+// jumpHeight has its height jump once that is due, and be as before once its motors are off, for then its estimator settles.
+func (m *mission) jumpHeight() {
+	j := &m.plan.HeightJump
+	i, a := j.Aircraft, m.autopilots[j.Aircraft]
+	jump := func(metres float64) {
+		m.noteFault(record.HeightJump, i+1, false, strconv.FormatFloat(metres, 'f', 1, 64))
+		m.noteFault(record.HeightJump, i+1, true, "")
+		a.JumpHeight(metres)
+	}
+	switch s := a.State(); {
+	case j.Metres == 0:
+	case m.heightJumped && !s.Armed:
+		jump(0)
+		j.Metres = 0
+	case !m.heightJumped && s.Mode == autopilot.ModeOffboard && m.state() == Flying && int(m.slotNow()) >= j.Slot:
+		m.heightJumped = true
+		jump(j.Metres)
 	}
 }
 

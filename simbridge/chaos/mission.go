@@ -89,6 +89,7 @@ type mission struct {
 	groundUntil     float64   // likewise: the crew works on an aircraft on the ground
 	resumedGrounded bool      // the crew has sent a resume for aircraft on the ground
 	heldSince       time.Time // an aircraft is in Hold without the leader's command
+	heightJumped    bool      // of the plan's aircraft
 }
 
 // leaderProgram is a leader's program, in this process or in one of its own.

@@ -144,6 +144,7 @@ type plan struct {
 	OtherStation    bool       // with the crew's key sends a heartbeat, too
 	FlownOut        bool       // a pilot flies one just out of the area while its fleet holds, in which it comes in again
 	WrongFirst      bool       // the first positions that a leader receives again are wrong
+	HeightJump      heightJump // of an aircraft in the slots
 	Ill             []illness  // of the workers, of kind [Tasks]; none: no aircraft has one
 }
 
@@ -300,6 +301,7 @@ func drawPlan(c *Config, k int) plan {
 	p.drawAdded(c, k)
 	p.drawAgain(c, k)
 	p.drawReturn(c, k)
+	p.drawHeightJump(c, k)
 	return p
 }
 
@@ -714,7 +716,8 @@ func (p *plan) situation() (names []string) {
 		{"nobody", p.Nobody}, {"none_led", p.NoneLed}, {"beside", p.Beside},
 		{"holds_climb", p.HoldsClimb}, {p.KeepsUp + "_homeward", p.KeepsUp != ""},
 		{"retained_reports", p.RetainedReports}, {"empty_battery", p.EmptyBattery}, {string(p.GroundWork), p.GroundWork != ""},
-		{"wrong_first", p.WrongFirst}, {"flown_out", p.FlownOut}, {"other_station", p.OtherStation},
+		{"wrong_first", p.WrongFirst}, {"flown_out", p.FlownOut}, {"height_jump", p.HeightJump.Metres != 0},
+		{"other_station", p.OtherStation},
 		{"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
 	} {
 		if s.on {

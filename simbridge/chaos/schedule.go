@@ -31,6 +31,7 @@ func (m *mission) runFaults(ctx context.Context) {
 			m.noteFault(record.WrongSample, n%m.Aircraft+1, true, "")
 			m.autopilots[n%m.Aircraft].SendWrongSample(sample)
 		}
+		m.jumpHeight()
 		if now := time.Now(); now.Sub(lastHeartbeat) >= heartbeatPeriod {
 			lastHeartbeat = now
 			m.crew.sendHeartbeat()

@@ -35,6 +35,8 @@ var assumptions = []assumption{
 		"battery_absent", "battery_handover", "battery_reset", "battery_wild", "battery_second", "low_battery", "autopilot_reboot"}},
 	{name: "wrong sample", why: "one that is refused leaves the position before it, which is a second older", laterS: 1.5,
 		faults: []string{record.WrongSample}},
+	{name: "height jumped", why: "until a jump is believed, setpoints and statuses are of the height that was reported", laterS: 2,
+		faults: []string{record.HeightJump}},
 	{name: "worker ill", why: "a worker is silent, slow, hangs, lies or is started again", soonerS: 1, laterS: 4, faults: []string{
 		"worker_silent", "worker_slow", "worker_hangs", "worker_lies", "worker_late", record.ExecutorLies, record.WorkerStarts}},
 	{name: "forged results", why: "what users are believed to take of an offer is learned from results that none sent", faults: []string{

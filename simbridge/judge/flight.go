@@ -391,6 +391,16 @@ func (f *flight) fault(number int, kinds ...string) spans {
 	return newSpans(all...)
 }
 
+// jumpedM is by how much the height that an aircraft measures has jumped.
+func (f *flight) jumpedM(a *aircraft, timeS float64) (metres float64) {
+	for _, x := range f.faults {
+		if x.kind == record.HeightJump && x.aircraft == a.number && x.fromS <= timeS {
+			metres, _ = strconv.ParseFloat(x.text, 64)
+		}
+	}
+	return metres
+}
+
 // fades reports whether a reported gain is one sample of fading: what was decided follows beliefs, and what a task takes
 // is known by its result.
 func (f *flight) fades() bool { return f.World != nil && f.World.Sounding }

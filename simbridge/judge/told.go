@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"prefdt/firmware/account"
@@ -24,6 +25,8 @@ var toldRules = []Rule{
 	{"told reason", "statuses, acts of pilots", "a reason, 3 s after a HEARTBEAT showed it, while it is in the air and not given back; " +
 		"that it rebooted, 4 s after its boot",
 		contract + "status", (*check).toldReason},
+	{"told height", "statuses, jumps of an aircraft's height", "a danger, from 3 s after on, while it is in the air and received",
+		contract + "status", (*check).toldHeight},
 	{"told parameter", "statuses, parameters that another station changes", "its name in the aircraft's reason, from 3 s after on",
 		contract + "status", (*check).toldParameter},
 	{"measured joules", "true joules, the ledger's rows", "75 J in the slots, an ArduCopter's 100, and by how much its power " +
@@ -113,7 +116,7 @@ func (c *check) toldReason() {
 	c.toldOfAll(func(s *status, t *telemetry.StatusAircraft, a *aircraft) {
 		for _, x := range a.notLed {
 			if x.cause == record.PilotActs && s.timeS > x.knownS+knownS && s.timeS < x.toS && a.inAir.contains(s.timeS) &&
-				a.at(x.knownS).Armed && !c.excusesAny(a.number, s.timeS, "leader away", "link cut", "late datagrams") {
+				a.at(x.knownS).Armed && !c.excusesAny(a.number, s.timeS, "leader away", "link cut", "late datagrams", "wrong sample") {
 				c.holds(s.timeS, t.Reason != "", "aircraft %d is its pilot's since %.1f s, and the status gives no reason", a.number,
 					x.fromS)
 			}
@@ -618,5 +621,25 @@ func (c *check) stalledLoop() {
 			c.atMost(g.timeS, ageS, endS+commitS+a.linkSlackS(), "aircraft %d has a HEARTBEAT of its leader, which decided nothing "+
 				"for %.1f s", a.number, ageS)
 		}
+	}
+}
+
+func (c *check) toldHeight() {
+	const knownS, leastM = 3, 12
+	for _, x := range c.faults {
+		metres, _ := strconv.ParseFloat(x.text, 64)
+		if x.kind != record.HeightJump || math.Abs(metres) < leastM {
+			continue
+		}
+		a := c.aircraft[x.aircraft-1]
+		c.told(func(s *status, t *telemetry.StatusAircraft, b *aircraft, _ float64) {
+			if now := a.at(s.timeS); b != a || s.timeS < x.fromS+knownS || now.Landed || !now.Armed || c.jumpedM(a, s.timeS) == 0 ||
+				c.excusesAny(a.number, s.timeS, "leader away", "link cut", "late datagrams", "wrong sample") {
+				return
+			}
+			c.holds(s.timeS, slices.ContainsFunc(s.Dangers, func(d telemetry.Danger) bool {
+				return d.Aircraft == a.number && strings.Contains(d.Text, "jumped")
+			}), "the height of aircraft %d jumped by %.0f m, and no danger says so", a.number, metres)
+		})
 	}
 }

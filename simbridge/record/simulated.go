@@ -27,6 +27,9 @@ const (
 	// WrongSample is a sample that is wrong, with its kind (autopilot.WrongSample); what is known of the aircraft
 	// may be a second older for it.
 	WrongSample = "wrong_sample"
+	// HeightJump is that the height that an aircraft measures, and flies by, jumps to so many metres, its text, more than it was
+	// without a jump.
+	HeightJump = "height_jump"
 	// NextMission begins what the crew does on the ground once the mission is over, with what it does to packs and leader.
 	NextMission = "next_mission"
 	// ExecutorLies is that one of a worker's executors has had 0.2 s of CPU time and hides most of it; it ends as it is killed.
