@@ -56,9 +56,9 @@ type aircraft struct {
 	positionS          float64
 	position           physics.Position
 	upM                height.AboveOrigin
-	heights           heightWitness // upM follows from it
-	ground             ground  // below it, at positionS
-	fallsS             float64 // when it last flew, or fell, at positionS
+	heights            heightWitness // upM follows from it
+	ground             ground        // below it, at positionS
+	fallsS             float64       // when it last flew, or fell, at positionS
 	velocity           physics.Position
 	climbMPS           float64
 	hoversSinceS       float64            // all positions since were of one that hovers

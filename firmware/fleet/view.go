@@ -24,13 +24,13 @@ type View struct {
 	// HeightJumpedM is by how much its reported height jumped in this flight without that it climbed: it flies on at the height that
 	// it had, and UpM is that.
 	HeightJumpedM float64
-	SpeedMPS float64 // measured
-	Mode     Mode
-	ModeName string // as its autopilot calls it
-	Role     Role   // of its mode
-	Armed    bool
-	Landed   *bool
-	Charge   float64 // NaN: unknown
+	SpeedMPS      float64 // measured
+	Mode          Mode
+	ModeName      string // as its autopilot calls it
+	Role          Role   // of its mode
+	Armed         bool
+	Landed        *bool
+	Charge        float64 // NaN: unknown
 	// LastCharge is the charge that its pack had when it was last received; nil: that is not known. After a restart nothing
 	// else tells of what was drawn before the leader saw the pack.
 	LastCharge *float64
@@ -187,7 +187,7 @@ func (a *aircraft) view(now float64) View {
 		Received: a.received, AgeS: now - a.receivedS, StaleS: now - min(a.positionS, a.heartbeatS),
 
 		HeightJumpedM: a.heights.jumpedM,
-		Located: a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(), Home: a.home, GroundUpM: a.landsAtM(),
+		Located:       a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(), Home: a.home, GroundUpM: a.landsAtM(),
 		Mode: a.mode, ModeName: a.modeName(), Role: a.viewRole(), Armed: a.armed, Landed: a.hasLanded(),
 		Phase: a.phase, Homeward: a.homeward, Foreign: a.foreign, Reason: a.reason(), SentHome: a.sentHome,
 		Lost: a.lost, Failsafe: a.failsafe, Params: a.params,
