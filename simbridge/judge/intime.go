@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"fmt"
 	"math"
 	"slices"
 )
@@ -51,9 +50,7 @@ func (c *check) climbsOn() {
 		misread := c.fault(a.number, "battery_absent", "battery_handover", "battery_wild", "battery_second", "battery_reset")
 		c.always(a, climbs.without(misread.wider(0, settlesS)), lastsS+2*a.MonitorS, func(s *state) (float64, float64) {
 			return share * (reserveJ + hoverW*a.descentS(s.PositionM[2])), math.Max(s.LeftJ, 1e-9)
-		}, func(s *state, least, left float64) string {
-			return fmt.Sprintf("aircraft %d climbs on at %.0f m with %.0f J, of %.0f", a.number, s.PositionM[2], left, least)
-		})
+		}, "aircraft %[1]d climbs on at %.0[5]f m with %.0[3]f J, of %.0[2]f")
 	}
 }
 
@@ -69,8 +66,6 @@ func (c *check) comesIn() {
 		in = c.assumeAll(a, in, "leader away", "link cut", "contact lost", "comes home by itself", "disk stands", "late datagrams")
 		c.always(a, in.without(c.near(a, nearM)), lastsS, func(s *state) (float64, float64) {
 			return c.outsideM(s.PositionM), outM + a.toldM() + a.GustMPS2
-		}, func(s *state, value, _ float64) string {
-			return fmt.Sprintf("aircraft %d is %.1f m outside for long, and is not led in", a.number, value)
-		})
+		}, "aircraft %[1]d is %.1[2]f m outside for long, and is not led in")
 	}
 }

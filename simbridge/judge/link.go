@@ -135,20 +135,39 @@ func (c *check) none(a *aircraft, in spans, is func(*arrival) bool, text string)
 		return
 	}
 	c.finding.Active += in.lengthS()
-	for k := range a.got {
-		if g := &a.got[k]; is(g) && in.contains(g.timeS) {
+	for g := range a.receives(is) {
+		if in.contains(g.timeS) {
 			c.breakAt(g.timeS, "aircraft %d %s, and receives %v in %s", a.number, text, g, g.Mode)
 		}
 	}
 }
 
+// receives are the messages of a kind that an aircraft receives.
+func (a *aircraft) receives(is func(*arrival) bool) iter.Seq[*arrival] {
+	return func(yield func(*arrival) bool) {
+		for k := range a.got {
+			if g := &a.got[k]; is(g) && !yield(g) {
+				return
+			}
+		}
+	}
+}
+
+// receivesS is when an aircraft first receives a message of a kind after a moment; +Inf: never.
+func (a *aircraft) receivesS(afterS float64, is func(*arrival) bool) float64 {
+	for g := range a.receives(is) {
+		if g.timeS > afterS {
+			return g.timeS
+		}
+	}
+	return math.Inf(1)
+}
+
 // each calls of for each message of a kind that an aircraft receives.
 func (c *check) each(is func(*arrival) bool, of func(*aircraft, *arrival)) {
 	for _, a := range c.aircraft {
-		for k := range a.got {
-			if g := &a.got[k]; is(g) {
-				of(a, g)
-			}
+		for g := range a.receives(is) {
+			of(a, g)
 		}
 	}
 }
@@ -275,24 +294,14 @@ type armOrder struct {
 // armOrders are those of an aircraft. One that was refused is none.
 func (c *check) armOrders(a *aircraft) (all []armOrder) {
 	for _, o := range c.orders {
-		starts := o.mission.Action == telemetry.ActionStart || o.mission.Action == telemetry.ActionLaunch
-		if o.kind != telemetry.KindMission || !starts || !o.names(a.number) || !math.IsInf(o.answeredS, 1) && !o.accepted {
+		if !o.takesOff() || !o.names(a.number) || !math.IsInf(o.answeredS, 1) && !o.accepted {
 			continue
 		}
-		x := armOrder{span: span{o.sentS, math.Inf(1)}, firstS: math.Inf(1)}
-		for _, end := range c.missionOrders(telemetry.ActionReturn, telemetry.ActionStop) {
-			if end.deliveredS > o.sentS && end.deliveredS < x.toS && end.names(a.number) {
-				x.toS, x.overWhy = end.deliveredS, "the crew ended its order"
-			}
-		}
+		endS := c.nextOrderS(a.number, o.sentS, telemetry.ActionReturn, telemetry.ActionStop)
+		x := armOrder{span{o.sentS, endS}, a.receivesS(math.Nextafter(o.sentS, 0), (*arrival).isArm), "the crew ended its order"}
 		armedS := a.shownS(o.sentS, func(h heartbeat) bool { return h.Armed })
 		if offS := a.shownS(armedS, func(h heartbeat) bool { return !h.Armed }); offS < x.toS {
 			x.toS, x.overWhy = offS, "it was disarmed"
-		}
-		for k := range a.got {
-			if g := &a.got[k]; g.isArm() && g.timeS >= x.fromS {
-				x.firstS = min(x.firstS, g.timeS)
-			}
 		}
 		all = append(all, x)
 	}

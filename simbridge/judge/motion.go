@@ -134,7 +134,7 @@ func (c *check) unsteered(a, other *aircraft, s *state, otherLed bool) bool {
 		c.finding.Assumed["stopped by the crew"] += record.PeriodS
 		return true
 	}
-	return c.excuses("leader away", a.number, s.timeS) || c.excuses("link cut", a.number, s.timeS)
+	return c.excusesAny(a.number, s.timeS, "leader away", "link cut")
 }
 
 // cameByItself is whether an aircraft is where it is by its autopilot's return, without a leader, but for some seconds.
@@ -167,9 +167,7 @@ func (c *check) fence() {
 			}
 		}
 		c.always(a, a.led.and(a.inAir), 0, func(s *state) (float64, float64) { return c.outsideM(s.PositionM), most },
-			func(s *state, value, bound float64) string {
-				return fmt.Sprintf("aircraft %d is %.1f m outside in %s, of %.0f", a.number, value, s.Mode, bound)
-			})
+			"aircraft %[1]d is %.1[2]f m outside in %[4]s, of %.0[3]f")
 	}
 }
 
@@ -182,18 +180,14 @@ func (c *check) height() {
 	for _, a := range c.aircraft {
 		bandM := 8 + a.GustMPS2 + a.DriftM // with a second squared of gusts
 		c.always(a, a.led.and(a.inAir), 0, func(s *state) (float64, float64) { return s.PositionM[2] - h, bandM },
-			func(s *state, value, bound float64) string {
-				return fmt.Sprintf("aircraft %d is %.1f m above H in %s", a.number, value, s.Mode)
-			})
+			"aircraft %[1]d is %.1[2]f m above H in %[4]s")
 		if s := a.at(c.epochS); a.offboard.and(a.led).contains(c.epochS) {
 			c.atMost(c.epochS, h-s.PositionM[2], climbFirstM+a.DriftM, "aircraft %d is at %.1f m as the slots begin", a.number,
 				s.PositionM[2])
 		}
 		low := a.in(func(s *state) bool { return s.PositionM[2] < h-climbFirstM-a.DriftM }).and(a.offboard).and(a.led).from(brakesS)
 		c.always(a, low.without(c.near(a, nearM)), 0, func(s *state) (float64, float64) { return s.speedMPS(), climbsMPS + a.GustMPS2 },
-			func(s *state, value, bound float64) string {
-				return fmt.Sprintf("aircraft %d flies at %.1f m/s at a height of %.0f m", a.number, value, s.PositionM[2])
-			})
+			"aircraft %[1]d flies at %.1[2]f m/s at a height of %.0[5]f m")
 		var level []span
 		for _, x := range a.offboard.and(a.led) {
 			climbS := 10.0
@@ -203,32 +197,22 @@ func (c *check) height() {
 			level = append(level, span{x.fromS + climbS, x.toS})
 		}
 		c.always(a, newSpans(level...), 0, func(s *state) (float64, float64) { return math.Abs(s.PositionM[2] - h), bandM },
-			func(s *state, value, bound float64) string {
-				return fmt.Sprintf("aircraft %d is at %.1f m in OFFBOARD", a.number, s.PositionM[2])
-			})
+			"aircraft %[1]d is at %.1[5]f m in OFFBOARD")
 	}
 }
 
 func (c *check) speed() {
 	for _, a := range c.aircraft {
 		c.always(a, a.offboard.and(a.led).from(3), 0, func(s *state) (float64, float64) { return s.speedMPS(), 1.1*a.speedMPS + 1 },
-			func(s *state, value, bound float64) string {
-				return fmt.Sprintf("aircraft %d flies at %.1f m/s, the limit is %.1f", a.number, value, a.speedMPS)
-			})
+			"aircraft %[1]d flies at %.1[2]f m/s, the limit is "+fmt.Sprintf("%.1f", a.speedMPS))
 	}
 }
 
 // crewHolds are when the crew's hold is in force.
 func (f *flight) crewHolds() (all spans) {
 	for _, o := range f.missionOrders(telemetry.ActionHold) {
-		to := f.endS
-		for _, n := range f.missionOrders(telemetry.ActionResume, telemetry.ActionReturn, telemetry.ActionStop, telemetry.ActionStart) {
-			if n.deliveredS > o.deliveredS {
-				to = min(to, n.deliveredS)
-			}
-		}
-		to = min(to, f.slotsEndS())
-		all = append(all, span{o.answeredS, to})
+		next := f.nextOrderS(0, o.deliveredS, telemetry.ActionResume, telemetry.ActionReturn, telemetry.ActionStop, telemetry.ActionStart)
+		all = append(all, span{o.answeredS, min(f.endS, next, f.slotsEndS())})
 	}
 	return newSpans(all...)
 }
@@ -274,9 +258,7 @@ func (c *check) heldFrom(a *aircraft, afterS, nearM float64) spans {
 		c.finding.Assumed["another is near"] += when.lengthS()
 		in = in.without(when.wider(0, stopS))
 	}
-	for _, name := range []string{"link cut", "leader away", "low pack", "comes home by itself"} {
-		in = c.assume(name, a.number, in)
-	}
+	in = c.assumeAll(a, in, "link cut", "leader away", "low pack", "comes home by itself")
 	spent := c.spentSince(a)
 	if s := in.and(spent).lengthS(); s > 0 {
 		c.finding.Assumed["its pack is spent"] += s
@@ -297,7 +279,7 @@ func (f *flight) spentSince(a *aircraft) spans {
 func (f *flight) homeward(a *aircraft) (all spans) {
 	const arrivesS = 30
 	for _, l := range a.landings() {
-		if s := a.at(l.at.timeS - a.descentS(f.Physics.AltitudeM) - arrivesS); f.boundsPacks() && l.led {
+		if s := a.at(l.at.timeS - a.descentS(f.Physics.AltitudeM) - arrivesS); f.boundsPacks() {
 			home, _ := a.homeAt(l.at.timeS)
 			wayS := horizontalM(sub(home, s.PositionM)) / f.Physics.Propulsion.BestSpeedMPS(a.speedMPS)
 			all = append(all, span{s.timeS - wayS, f.endS})
@@ -321,15 +303,19 @@ func (c *check) still() {
 	const gustS = 1.0 // for which a gust pushes before the autopilot answers
 	for _, a := range c.aircraft {
 		c.always(a, c.heldStill(a), 0, func(s *state) (float64, float64) { return s.speedMPS(), stillMPS + gustS*a.GustMPS2 },
-			func(s *state, value, _ float64) string {
-				return fmt.Sprintf("aircraft %d flies at %.1f m/s in a hold", a.number, value)
-			})
+			"aircraft %[1]d flies at %.1[2]f m/s in a hold")
 	}
 }
 
 func (c *check) drift() {
 	const mostM, gustS2, restsMPS, backM = 1.5, 3.0, 0.75, 7.5
 	for _, a := range c.aircraft {
+		stays := func(x span, withinM float64, where string) {
+			from := a.at(x.fromS).PositionM
+			c.always(a, spans{x}, 0, func(s *state) (float64, float64) {
+				return horizontalM(sub(s.PositionM, from)), withinM + gustS2*a.GustMPS2
+			}, "aircraft %[1]d is %.1[2]f m from where it "+where+fmt.Sprintf(" at %.1f s", x.fromS))
+		}
 		var rested []span // one that comes to rest beyond its place stays there
 		for _, x := range c.heldFrom(a, 0, aloneM) {
 			if k := slices.IndexFunc(a.states, func(s state) bool { return s.timeS > x.fromS+1 && s.speedMPS() < restsMPS }); k >= 0 {
@@ -342,27 +328,13 @@ func (c *check) drift() {
 				offM := horizontalM(sub(s.PositionM, from))
 				farM = max(farM, offM)
 				return farM - offM, backM + gustS2*a.GustMPS2
-			}, func(s *state, value, _ float64) string {
-				return fmt.Sprintf("aircraft %d flies %.1f m back in a hold", a.number, value)
-			})
+			}, "aircraft %[1]d flies %.1[2]f m back in a hold")
 		}
 		for _, x := range newSpans(rested...) {
-			from := a.at(x.fromS).PositionM
-			c.always(a, spans{x}, 0, func(s *state) (float64, float64) {
-				return horizontalM(sub(s.PositionM, from)), backM + gustS2*a.GustMPS2
-			},
-				func(s *state, value, _ float64) string {
-					return fmt.Sprintf("aircraft %d is %.1f m from where it came to rest at %.1f s", a.number, value, x.fromS)
-				})
+			stays(x, backM, "came to rest")
 		}
 		for _, x := range c.heldStill(a) {
-			from := a.at(x.fromS).PositionM
-			c.always(a, spans{x}, 0, func(s *state) (float64, float64) {
-				return horizontalM(sub(s.PositionM, from)), mostM + gustS2*a.GustMPS2
-			},
-				func(s *state, value, _ float64) string {
-					return fmt.Sprintf("aircraft %d is %.1f m from where it held at %.1f s", a.number, value, x.fromS)
-				})
+			stays(x, mostM, "held")
 		}
 	}
 }
@@ -377,8 +349,8 @@ func (c *check) movesOn() {
 		}
 		flying, most := false, 0.0
 		for _, a := range c.aircraft {
-			if in := a.offboard.and(a.led).and(spans{{from, to}}); in.lengthS() < withinS-1 || c.excuses("link cut", a.number, to) ||
-				c.excuses("leader away", a.number, to) || c.excuses("low pack", a.number, to) || c.homeward(a).contains(to) {
+			if in := a.offboard.and(a.led).and(spans{{from, to}}); in.lengthS() < withinS-1 ||
+				c.excusesAny(a.number, to, "link cut", "leader away", "low pack") || c.homeward(a).contains(to) {
 				continue
 			}
 			flying = true
@@ -413,9 +385,7 @@ func (c *check) stop() {
 			}
 			moves := a.in(func(s *state) bool { return s.Armed && (s.Mode == offboard || s.Mode == takeoff) }).and(a.led)
 			late := moves.and(spans{{o.firstS + withinS, c.givenBackAfter(a, o.deliveredS)}})
-			for _, name := range []string{"link cut", "leader away", "lost heartbeats"} {
-				late = c.assume(name, a.number, late)
-			}
+			late = c.assumeAll(a, late, "link cut", "leader away", "lost heartbeats")
 			c.finding.Active++
 			c.use(min(moves.and(spans{{o.firstS, o.firstS + withinS}}).lengthS(), withinS), withinS)
 			c.brakes(a, o.firstS)
@@ -444,13 +414,8 @@ func (c *check) brakes(a *aircraft, stoppedS float64) {
 
 // givenBackAfter is when an order after a stop lets an aircraft move again.
 func (f *flight) givenBackAfter(a *aircraft, fromS float64) float64 {
-	to := f.endS
-	for _, o := range f.missionOrders(telemetry.ActionResume, telemetry.ActionReturn, telemetry.ActionLaunch, telemetry.ActionStart) {
-		if o.deliveredS > fromS && o.names(a.number) {
-			to = min(to, o.deliveredS)
-		}
-	}
-	return to
+	return min(f.endS, f.nextOrderS(a.number, fromS, telemetry.ActionResume, telemetry.ActionReturn, telemetry.ActionLaunch,
+		telemetry.ActionStart))
 }
 
 // descentS is how long a descent to where it stood takes at the autopilot's rates, from a height over the origin.
@@ -478,14 +443,9 @@ func (c *check) comesHome() {
 	const turnS, copterTurnS, nearHomesM, more, settleS, queueShare = 20, 3, 40, 1.33, 10, 1.25
 	const asksS, passesM = 30, 40 // for a mode that is refused; of height
 	for _, a := range c.aircraft {
-		fromS := math.Inf(1)
+		fromS := c.nextOrderS(a.number, math.Inf(-1), telemetry.ActionReturn)
 		if !math.IsNaN(c.epochS) && c.epochS+float64(c.Slots) < c.endS {
-			fromS = c.epochS + float64(c.Slots)
-		}
-		for _, o := range c.missionOrders(telemetry.ActionReturn) {
-			if o.names(a.number) {
-				fromS = min(fromS, o.deliveredS)
-			}
+			fromS = min(fromS, c.epochS+float64(c.Slots))
 		}
 		home, ok := a.homeAt(fromS)
 		s := a.at(fromS)
@@ -519,13 +479,8 @@ func (c *check) comesHome() {
 			bound += 2*asksS + turnS
 		}
 		watch := spans{{fromS, min(down, c.endS)}}
-		for _, name := range []string{"link cut", "leader away", "disk stands", "lost heartbeats", "station silent", "late datagrams"} {
-			lost := c.assumed(name, a.number).and(watch).lengthS()
-			if lost > 0 {
-				c.finding.Assumed[name] += lost
-				bound += lost
-			}
-		}
+		bound = c.prolonged(bound, a, watch, "link cut", "leader away", "disk stands", "lost heartbeats", "station silent",
+			"late datagrams")
 		for _, o := range c.aircraft { // an ArduCopter that is left alone while it lands climbs and comes home by itself
 			if o.isCopter() && (c.assumed("link cut", o.number).or(c.assumed("station silent", o.number))).and(watch).lengthS() > 0 {
 				bound += o.descentS(c.Physics.AltitudeM)
@@ -554,9 +509,20 @@ func (f *flight) firstStopS() float64 {
 	return first
 }
 
+// nextOrderS is when the first command of some actions for an aircraft, or with 0 for any, was delivered after a moment; +Inf: none was.
+func (f *flight) nextOrderS(number int, afterS float64, actions ...string) float64 {
+	next := math.Inf(1)
+	for _, o := range f.missionOrders(actions...) {
+		if o.deliveredS > afterS && (number == 0 || o.names(number)) {
+			next = min(next, o.deliveredS)
+		}
+	}
+	return next
+}
+
 // ordered reports whether a command of some actions was delivered, and accepted, between two moments.
 func (f *flight) ordered(fromS, toS float64, actions ...string) bool {
-	return slices.ContainsFunc(f.missionOrders(actions...), func(o *order) bool { return o.deliveredS > fromS && o.deliveredS < toS })
+	return f.nextOrderS(0, fromS, actions...) < toS
 }
 
 func (c *check) pack() {
@@ -638,14 +604,8 @@ func (c *check) climb() {
 				c.finding.Assumed["comes home by itself"]++
 				continue
 			}
-			bound := float64(withinS)
-			for _, name := range []string{"link cut", "leader away", "broker away", "arming refused", "lost heartbeats",
-				"late datagrams", "storm"} {
-				if lost := c.assumed(name, a.number).and(watch).lengthS(); lost > 0 {
-					c.finding.Assumed[name] += lost
-					bound += lost
-				}
-			}
+			bound := c.prolonged(withinS, a, watch, "link cut", "leader away", "broker away", "arming refused", "lost heartbeats",
+				"late datagrams", "storm")
 			if c.excuses("arming refused", a.number, o.deliveredS+1) || c.slotsEndS() < min(off, o.deliveredS+bound) {
 				continue // after the last slot nothing takes off
 			}
@@ -729,16 +689,13 @@ func (f *flight) firstStatusAfter(timeS float64) float64 {
 	return math.Inf(1)
 }
 
-// landing is a touchdown.
-type landing struct {
-	before, at *state
-	led        bool
-}
+// landing is a touchdown of an aircraft that its leader commands.
+type landing struct{ before, at *state }
 
 func (a *aircraft) landings() (all []landing) {
 	for k := 1; k < len(a.states); k++ {
-		if s, before := &a.states[k], &a.states[k-1]; s.OnGround && !before.OnGround {
-			all = append(all, landing{before, s, a.isLed(before.timeS)})
+		if s, before := &a.states[k], &a.states[k-1]; s.OnGround && !before.OnGround && a.isLed(before.timeS) {
+			all = append(all, landing{before, s})
 		}
 	}
 	return all
@@ -747,9 +704,8 @@ func (a *aircraft) landings() (all []landing) {
 func (c *check) touchdown() {
 	for _, a := range c.aircraft {
 		for _, l := range a.landings() {
-			if down := -l.before.VelocityMPS[2]; l.led {
-				c.atMost(l.at.timeS, down, 1.3*a.landMPS+0.3, "aircraft %d touches down at %.1f m/s", a.number, down)
-			}
+			down := -l.before.VelocityMPS[2]
+			c.atMost(l.at.timeS, down, 1.3*a.landMPS+0.3, "aircraft %d touches down at %.1f m/s", a.number, down)
 		}
 	}
 }
@@ -760,7 +716,7 @@ func (c *check) home() {
 	for _, a := range c.aircraft {
 		for _, l := range a.landings() {
 			home, ok := a.homeAt(l.before.timeS)
-			if !l.led || !ok || l.before.Failsafe || c.isTaken(a, home, l.at.timeS) || c.excuses("mode refused", a.number, l.before.timeS) {
+			if !ok || l.before.Failsafe || c.isTaken(a, home, l.at.timeS) || c.excuses("mode refused", a.number, l.before.timeS) {
 				continue
 			}
 			d := horizontalM(sub(l.at.PositionM, home))
@@ -803,12 +759,9 @@ func (c *check) takenPlace() {
 	least := c.Physics.SeparationM - 0.5
 	for _, a := range c.aircraft {
 		for _, l := range a.landings() {
-			if !l.led || l.before.Failsafe {
-				continue
-			}
 			for _, o := range c.aircraft {
 				home, ok := o.homeAt(l.at.timeS)
-				if o == a || !ok {
+				if o == a || !ok || l.before.Failsafe {
 					continue
 				}
 				d := horizontalM(sub(l.at.PositionM, home))
@@ -892,10 +845,7 @@ func (c *check) flew() {
 			c.finding.Assumed["another is near"] += near.lengthS()
 			in = in.without(near)
 		}
-		for _, name := range []string{"contact lost", "comes home by itself", "broker away", "leader away", "link cut", "low pack",
-			"disk stands"} {
-			in = c.assume(name, a.number, in)
-		}
+		in = c.assumeAll(a, in, "contact lost", "comes home by itself", "broker away", "leader away", "link cut", "low pack", "disk stands")
 		flownM, flownS := 0.0, in.lengthS()
 		for k := 1; k < len(a.states); k++ {
 			if in.contains(a.states[k].timeS) {

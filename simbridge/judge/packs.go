@@ -51,7 +51,7 @@ func (c *check) reserve() {
 	const share = 0.02
 	for _, a := range c.aircraft {
 		for _, l := range a.landings() {
-			if kept, _, _ := c.kept(a, l.at.timeS); kept > 0 && l.led && !c.excuses("low pack", a.number, l.at.timeS) {
+			if kept, _, _ := c.kept(a, l.at.timeS); kept > 0 && !c.excuses("low pack", a.number, l.at.timeS) {
 				c.atMost(l.at.timeS, (1-share)*kept, l.at.LeftJ, "aircraft %d touches down with %.0f J, and is to keep %.0f", a.number,
 					l.at.LeftJ,
 					kept)
@@ -78,7 +78,7 @@ func (c *check) packFlights(f func(*packFlight)) {
 	truth := world.NewScenario(c.World, c.Seed)
 	for _, a := range c.aircraft {
 		for _, l := range a.landings() {
-			if _, share, leastUp := c.kept(a, l.at.timeS); share > 0 && l.led && !l.before.Failsafe {
+			if _, share, leastUp := c.kept(a, l.at.timeS); share > 0 && !l.before.Failsafe {
 				f(&packFlight{c, a, l, share, leastUp, truth})
 			}
 		}

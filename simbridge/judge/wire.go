@@ -760,15 +760,13 @@ func (c *check) contact() {
 			returnsS := x.fromS + c.Absence.BrokerReturnS*c.Speed
 			returned := spans{{returnsS + withinS, x.toS}}
 			c.always(a, fly.and(spans{{0, returnsS - 1}}), 0, func(s *state) (value, bound float64) { return s.speedMPS(), stillMPS },
-				func(s *state, value, bound float64) string { return "without the broker an aircraft flies on" })
+				"without the broker aircraft %[1]d flies on")
 			c.always(a, fly.and(returned), 0, func(s *state) (value, bound float64) {
 				if home, ok := a.homeAt(s.timeS); ok && s.speedMPS() < stillMPS {
 					return horizontalM(sub(s.PositionM, home)), homeM
 				}
 				return 0, homeM
-			}, func(s *state, value, bound float64) string {
-				return "without the broker an aircraft does not come home"
-			})
+			}, "without the broker aircraft %[1]d does not come home")
 		}
 	}
 }
