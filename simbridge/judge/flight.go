@@ -375,6 +375,11 @@ func (f *flight) missionOrders(actions ...string) (all []*order) {
 	return all
 }
 
+// takesOff reports whether it has aircraft take off, if it is obeyed.
+func (o *order) takesOff() bool {
+	return o.kind == telemetry.KindMission && (o.mission.Action == telemetry.ActionStart || o.mission.Action == telemetry.ActionLaunch)
+}
+
 // names reports whether a mission command is for an aircraft.
 func (o *order) names(number int) bool {
 	return len(o.mission.Aircraft) == 0 || slices.Contains(o.mission.Aircraft, number)

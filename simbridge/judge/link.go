@@ -3,6 +3,7 @@ package judge
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -94,6 +95,8 @@ func (g *arrival) commands() bool { return g.Setpoint != nil || g.Command != "" 
 
 func (g *arrival) isSetpoint() bool { return g.Setpoint != nil }
 
+func (g *arrival) isHeartbeat() bool { return strings.HasSuffix(g.Other, "Heartbeat") }
+
 func (g *arrival) isArm() bool { return g.Command == armDisarm && g.param(0) == 1 }
 
 // param is a parameter of a command, from 0.
@@ -153,10 +156,10 @@ func (a *aircraft) receives(is func(*arrival) bool) iter.Seq[*arrival] {
 	}
 }
 
-// receivesS is when an aircraft first receives a message of a kind after a moment; +Inf: never.
-func (a *aircraft) receivesS(afterS float64, is func(*arrival) bool) float64 {
+// receivesS is when an aircraft first receives a message of a kind, from a moment on; +Inf: never.
+func (a *aircraft) receivesS(fromS float64, is func(*arrival) bool) float64 {
 	for g := range a.receives(is) {
-		if g.timeS > afterS {
+		if g.timeS >= fromS {
 			return g.timeS
 		}
 	}
@@ -298,7 +301,7 @@ func (c *check) armOrders(a *aircraft) (all []armOrder) {
 			continue
 		}
 		endS := c.nextOrderS(a.number, o.sentS, telemetry.ActionReturn, telemetry.ActionStop)
-		x := armOrder{span{o.sentS, endS}, a.receivesS(math.Nextafter(o.sentS, 0), (*arrival).isArm), "the crew ended its order"}
+		x := armOrder{span{o.sentS, endS}, a.receivesS(o.sentS, (*arrival).isArm), "the crew ended its order"}
 		armedS := a.shownS(o.sentS, func(h heartbeat) bool { return h.Armed })
 		if offS := a.shownS(armedS, func(h heartbeat) bool { return !h.Armed }); offS < x.toS {
 			x.toS, x.overWhy = offS, "it was disarmed"
@@ -322,23 +325,19 @@ func (c *check) unordered() {
 func (c *check) arm() {
 	const toldS = 4 // of its checks
 	for _, a := range c.aircraft {
-		orders, deaf := c.armOrders(a), c.deaf(a)
-		for k := range a.got {
-			g := &a.got[k]
-			if !g.isArm() {
-				continue
+		orders, deaf, unready := c.armOrders(a), c.deaf(a), a.in(func(s *state) bool { return s.Unready }).from(toldS)
+		for g := range a.receives((*arrival).isArm) {
+			var o *armOrder // the last one
+			for k := range orders {
+				if orders[k].fromS <= g.timeS {
+					o = &orders[k]
+				}
 			}
-			last := slices.IndexFunc(orders, func(o armOrder) bool { return o.fromS > g.timeS })
-			if last < 0 {
-				last = len(orders)
-			}
-			if last == 0 {
+			if o == nil {
 				c.holds(g.timeS, false, "aircraft %d is to arm, without an order", a.number)
 				continue
 			}
-			unready := a.in(func(s *state) bool { return s.Unready }).from(toldS)
 			c.holds(g.timeS, !a.isCopter() || !unready.contains(g.timeS), "aircraft %d is to arm, and its checks fail", a.number)
-			o := &orders[last-1]
 			c.holds(g.timeS, g.timeS <= o.toS+a.linkSlackS() || deaf.contains(g.timeS-a.linkSlackS()),
 				"aircraft %d is to arm, and %s at %.1f s",
 				a.number, o.overWhy, o.toS)
@@ -424,8 +423,8 @@ func (c *check) noGaps(a *aircraft, in spans, is func(*arrival) bool, mostS floa
 			c.atMost(lastS, timeS-lastS, mostS, "aircraft %d receives no %s for %.2f s", a.number, name, timeS-lastS)
 			lastS = timeS
 		}
-		for k := range a.got {
-			if g := &a.got[k]; is(g) && g.timeS >= x.fromS && g.timeS < x.toS {
+		for g := range a.receives(is) {
+			if g.timeS >= x.fromS && g.timeS < x.toS {
 				next(g.timeS)
 			}
 		}
@@ -437,8 +436,8 @@ func (c *check) noGaps(a *aircraft, in spans, is func(*arrival) bool, mostS floa
 func (c *check) rate(is func(*arrival) bool, most int, inS float64) {
 	for _, a := range c.aircraft {
 		var timesS []float64
-		for k := range a.got {
-			if g := &a.got[k]; is(g) && (g.isSetpoint() || !c.excuses("mode refused", a.number, g.timeS)) {
+		for g := range a.receives(is) {
+			if g.isSetpoint() || !c.excuses("mode refused", a.number, g.timeS) {
 				timesS = append(timesS, g.timeS)
 				timesS = slices.DeleteFunc(timesS, func(t float64) bool { return t <= g.timeS-inS+a.LinkS })
 				c.atMost(g.timeS, float64(len(timesS)), float64(most), "aircraft %d receives %v, the %dth in %.0f s", a.number, g,
@@ -481,14 +480,12 @@ func (c *check) sinceDecided(is func(*arrival) bool, boundS float64) {
 	decidedS := c.decidedS()
 	for _, a := range c.aircraft {
 		in := c.assumeAll(a, spans{{0, c.endS}}, "leader away", "broker away")
-		for k := range a.got {
-			g := &a.got[k]
-			last, _ := slices.BinarySearch(decidedS, g.timeS+soonS)
-			if !g.isSetpoint() || !is(g) || !in.contains(g.timeS) || last == 0 {
-				continue
+		for g := range a.receives((*arrival).isSetpoint) {
+			if last, _ := slices.BinarySearch(decidedS, g.timeS+soonS); is(g) && in.contains(g.timeS) && last > 0 {
+				ageS := g.timeS - decidedS[last-1]
+				c.atMost(g.timeS, ageS, boundS+a.linkSlackS(), "aircraft %d receives %v, and nothing was decided for %.1f s", a.number, g,
+					ageS)
 			}
-			ageS := g.timeS - decidedS[last-1]
-			c.atMost(g.timeS, ageS, boundS+a.linkSlackS(), "aircraft %d receives %v, and nothing was decided for %.1f s", a.number, g, ageS)
 		}
 	}
 }
@@ -526,19 +523,11 @@ func (c *check) followed() {
 	const takenS, followedS, runS = 11, 1, 0.5
 	for _, a := range c.aircraft {
 		mode, sinceS, lastS := "", 0.0, math.Inf(-1)
-		for k := range a.got {
-			g := &a.got[k]
-			if !g.isSetpoint() {
-				continue
-			}
+		for g := range a.receives((*arrival).isSetpoint) {
 			if g.Mode != mode || g.timeS-lastS > runS {
 				mode, sinceS = g.Mode, g.timeS
 			}
-			lastS = g.timeS
-			if mode == offboard {
-				continue
-			}
-			if c.excuses("mode refused", a.number, g.timeS) {
+			if lastS = g.timeS; mode == offboard || c.excuses("mode refused", a.number, g.timeS) {
 				continue
 			}
 			fromS, most := sinceS, float64(takenS)
@@ -604,8 +593,7 @@ func (c *check) station() {
 	}
 	for _, a := range c.aircraft {
 		in := c.assumeAll(a, a.in(func(s *state) bool { return s.Armed }), "leader away", "link cut", "stream over")
-		c.noGaps(a, in, func(g *arrival) bool { return strings.HasSuffix(g.Other, "Heartbeat") }, most+a.lostS(betweenS),
-			"HEARTBEAT")
+		c.noGaps(a, in, (*arrival).isHeartbeat, most+a.lostS(betweenS), "HEARTBEAT")
 	}
 }
 
@@ -617,8 +605,8 @@ func (c *check) earlyHeartbeats() {
 	for _, a := range c.aircraft {
 		for _, x := range c.fault(0, record.LeaderDown) {
 			n, lastS := 0, 0.0
-			for k := range a.got {
-				if g := &a.got[k]; strings.HasSuffix(g.Other, "Heartbeat") && (spans{x}).contains(g.timeS) && g.timeS > lastS+togetherS {
+			for g := range a.receives((*arrival).isHeartbeat) {
+				if (spans{x}).contains(g.timeS) && g.timeS > lastS+togetherS {
 					n, lastS = n+1, g.timeS
 				}
 			}
@@ -639,20 +627,19 @@ func (c *check) asked() {
 		firstS := a.takeOffs[0].timeS
 		for _, m := range most {
 			everyUS := math.Inf(1)
-			for k := range a.got {
-				if g := &a.got[k]; g.Command == "MAV_CMD_SET_MESSAGE_INTERVAL" && g.param(0) == m.message && g.timeS <= firstS {
+			for g := range a.receives(func(g *arrival) bool { return g.Command == "MAV_CMD_SET_MESSAGE_INTERVAL" && g.timeS <= firstS }) {
+				if g.param(0) == m.message {
 					everyUS = g.param(1)
 				}
 			}
-			if math.IsInf(everyUS, 1) && len(c.fault(a.number, "autopilot_reboot").and(spans{{0, firstS}})) > 0 {
+			switch never := math.IsInf(everyUS, 1); { // it sends that by itself, too, and is asked again only where it does not
+			case never && len(c.fault(a.number, "autopilot_reboot").and(spans{{0, firstS}})) > 0:
 				c.finding.Assumed["it sends that by itself once it has booted"]++
-				continue
-			}
-			if math.IsInf(everyUS, 1) && a.LossShare > 0 { // it sends that by itself, too, and is asked again only where it does not
+			case never && a.LossShare > 0:
 				c.finding.Assumed["a request is lost"]++
-				continue
+			default:
+				c.atMost(firstS, everyUS, m.everyUS, "aircraft %d takes off, and is to send %s every %.0f µs", a.number, m.name, everyUS)
 			}
-			c.atMost(firstS, everyUS, m.everyUS, "aircraft %d takes off, and is to send %s every %.0f µs", a.number, m.name, everyUS)
 		}
 	}
 }
@@ -666,12 +653,9 @@ func (c *check) asksAgain() {
 			if toS-fromS < withinS || len(spans{{fromS, toS}}.without(in)) > 0 {
 				continue
 			}
-			happensS := math.Inf(1)
-			for i := range a.got {
-				if g := &a.got[i]; g.Command == "MAV_CMD_REQUEST_MESSAGE" && g.param(0) == 0 && g.timeS > fromS {
-					happensS = min(happensS, g.timeS)
-				}
-			}
+			happensS := a.receivesS(fromS, func(g *arrival) bool {
+				return g.Command == "MAV_CMD_REQUEST_MESSAGE" && g.param(0) == 0 && g.timeS > fromS
+			})
 			c.within(fromS, happensS, withinS, "aircraft %d sent no HEARTBEAT for %.1f s, and was not asked for one", a.number, toS-fromS)
 		}
 	}
@@ -728,11 +712,7 @@ func (c *check) commandedFence() {
 		// How far outside it was last, and when: a setpoint follows one that comes in by itself, from a slot later on.
 		k, lastM, lastS := 0, 0.0, 0.0
 		knownM := func(timeS float64) float64 { return lastM - 2*max(0, timeS-lastS-1) }
-		for i := range a.got {
-			g := &a.got[i]
-			if !g.isSetpoint() {
-				continue
-			}
+		for g := range a.receives((*arrival).isSetpoint) {
 			for ; k < len(a.states) && a.states[k].timeS <= g.timeS; k++ {
 				if s := &a.states[k]; c.outsideM(s.PositionM) >= knownM(s.timeS) {
 					lastM, lastS = c.outsideM(s.PositionM), s.timeS

@@ -603,16 +603,13 @@ func (c *check) stalledLoop() {
 		if !a.isCopter() || c.SharedLink {
 			continue
 		}
-		for k := range a.got {
-			g := &a.got[k]
-			last, _ := slices.BinarySearch(decidedS, g.timeS)
-			if !strings.HasSuffix(g.Other, "Heartbeat") || g.Mode != offboard || !a.isLed(g.timeS) || last == 0 ||
-				c.excusesAny(a.number, g.timeS, "broker away", "leader away") {
-				continue
+		for g := range a.receives((*arrival).isHeartbeat) {
+			if last, _ := slices.BinarySearch(decidedS, g.timeS); g.Mode == offboard && a.isLed(g.timeS) && last > 0 &&
+				!c.excusesAny(a.number, g.timeS, "broker away", "leader away") {
+				ageS := g.timeS - decidedS[last-1]
+				c.atMost(g.timeS, ageS, endS+commitS+a.linkSlackS(), "aircraft %d has a HEARTBEAT of its leader, which decided nothing "+
+					"for %.1f s", a.number, ageS)
 			}
-			ageS := g.timeS - decidedS[last-1]
-			c.atMost(g.timeS, ageS, endS+commitS+a.linkSlackS(), "aircraft %d has a HEARTBEAT of its leader, which decided nothing "+
-				"for %.1f s", a.number, ageS)
 		}
 	}
 }

@@ -504,9 +504,7 @@ func (c *check) refusal() {
 		}
 		asked, named := 0, false
 		for _, o := range c.orders {
-			takesOff := o.kind == telemetry.KindMission && (o.mission.Action == telemetry.ActionStart ||
-				o.mission.Action == telemetry.ActionLaunch)
-			if !takesOff || !o.names(x.aircraft) || !(o.deliveredS > x.fromS && o.answeredS < x.toS) {
+			if !o.takesOff() || !o.names(x.aircraft) || !(o.deliveredS > x.fromS && o.answeredS < x.toS) {
 				continue
 			}
 			c.holds(o.answeredS, !o.accepted, "%s is accepted in spite of %s of aircraft %d", o.id, x.kind, x.aircraft)
