@@ -17,10 +17,7 @@ var inTimeRules = []Rule{
 // decisionTime: a user without one has taken the offer by then.
 func (c *check) decisionTime() {
 	const slackS = 0.06 // on its way, and of a slow disk
-	opened := map[int]*beacon{}
-	for k := range c.beacons {
-		opened[c.beacons[k].Slot.Slot] = &c.beacons[k]
-	}
+	opened := c.opened()
 	for k := range c.decisions {
 		d := &c.decisions[k]
 		b := opened[d.Slot]

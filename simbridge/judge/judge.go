@@ -246,10 +246,14 @@ type assumption struct {
 // assumed is when an assumption holds for an aircraft.
 func (f *flight) assumed(name string, number int) spans {
 	k := slices.IndexFunc(assumptions, func(a assumption) bool { return a.name == name })
-	a := &assumptions[k]
-	if a.everyAircrafts {
+	if assumptions[k].everyAircrafts {
 		number = 0
 	}
+	return f.widened(&assumptions[k], number)
+}
+
+// widened is when the faults of an assumption concern an aircraft, with what is added before and after them.
+func (f *flight) widened(a *assumption, number int) spans {
 	var all []span // each widened by itself: one may be no longer than a moment
 	for _, x := range f.faults {
 		if slices.Contains(a.faults, x.kind) && (number == 0 || x.aircraft == 0 || x.aircraft == number) {

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"prefdt/firmware/account"
-	"prefdt/inference/physics"
 	"prefdt/simbridge/record"
 	"prefdt/telemetry"
 )
@@ -56,11 +55,7 @@ func (c *check) ledger() {
 	if c.end.Ledger == nil {
 		return
 	}
-	opened := map[int]float64{}
-	for _, b := range c.beacons {
-		opened[b.Slot.Slot] = b.timeS
-	}
-	last := -1
+	last, opened := -1, c.opened()
 	for _, r := range c.rows() {
 		c.holds(c.endS, r.Slot == last+1, "the ledger has slot %d after slot %d", r.Slot, last)
 		last = r.Slot
@@ -74,7 +69,8 @@ func (c *check) ledger() {
 	}
 	// The slot in progress is lost when the leader is killed, or the mission left its slots.
 	down := c.fault(0, record.LeaderDown)
-	for n, timeS := range opened {
+	for n, b := range opened {
+		timeS := b.timeS
 		lost := down.touches(timeS, timeS+1.5) || c.fault(0, "disk_refuses").touches(timeS, timeS+1.5) || !slices.Contains(
 			[]string{telemetry.StateFlying, telemetry.StateHolding}, c.stateAt(timeS+1.5))
 		c.holds(timeS, lost, "slot %d was opened, and the ledger has it not", n)
@@ -259,28 +255,34 @@ func (c *check) floorOfLost(knownS float64) {
 	}
 }
 
-func (c *check) energyBySlot() {
+// booked checks what the ledger has of each aircraft up to the end of each slot in which nothing excuses it, until that is on its way home.
+func (c *check) booked(excused func(a *aircraft, endS float64) bool, boundJ func(a *aircraft, endS float64) float64) {
 	if c.bounded() {
 		return // which joules of one that comes home early are of the slots is the leader's to say
 	}
 	for i, a := range c.aircraft {
-		booked := 0.0
+		bookedJ := 0.0
 		for _, r := range c.rows() {
 			endS := c.epochS + float64(r.Slot+1)
 			if i >= len(r.Aircraft) || !math.IsNaN(c.calledHomeS(a, endS)) || c.assumed("low pack", a.number).contains(endS) {
 				break
 			}
-			booked += r.Aircraft[i].EnergyJ
-			if r.Missed || c.excusesAny(a.number, endS, "leader away",
-				"disk stands") { // its joules are shared out with those of the slots around it
+			bookedJ += r.Aircraft[i].EnergyJ
+			if r.Missed || excused(a, endS) { // its joules are shared out with those of the slots around it
 				continue
 			}
 			truth := a.spentJ(endS) - a.spentJ(c.epochS)
-			c.atMost(endS, math.Abs(booked-truth), 2*c.allowedJ(a, endS, 1),
-				"the ledger has %.0f J of aircraft %d up to slot %d, it drew %.0f",
-				booked, a.number, r.Slot, truth)
+			c.atMost(endS, math.Abs(bookedJ-truth), boundJ(a, endS), "the ledger has %.0f J of aircraft %d up to slot %d, it drew %.0f",
+				bookedJ, a.number, r.Slot, truth)
 		}
 	}
+}
+
+func (c *check) energyBySlot() {
+	c.booked(func(a *aircraft, endS float64) bool {
+		return c.excusesAny(a.number, endS, "leader away", "disk stands")
+	},
+		func(a *aircraft, endS float64) float64 { return 2 * c.allowedJ(a, endS, 1) })
 }
 
 func (c *check) transit() {
@@ -352,6 +354,18 @@ func (c *check) sums() {
 	}
 }
 
+// opened is the beacon of each slot.
+func (f *flight) opened() map[int]*beacon {
+	all := map[int]*beacon{}
+	for k := range f.beacons {
+		all[f.beacons[k].Slot.Slot] = &f.beacons[k]
+	}
+	return all
+}
+
+// listed reports whether a user may have a decision.
+func (f *flight) listed(user string) bool { return len(f.Users) == 0 || slices.Contains(f.Users, user) }
+
 // inTime reports whether a report came before its window closed, for certain, and when the slot was opened.
 func (f *flight) inTime(r *report, b *beacon) bool {
 	const marginS = 0.02 // to the leader, and for its beacon to the users
@@ -364,12 +378,9 @@ func (c *check) delay() {
 	if c.end.Ledger == nil || len(c.tasks) == 0 {
 		return
 	}
-	opened := map[int]*beacon{}
-	for k := range c.beacons {
-		opened[c.beacons[k].Slot.Slot] = &c.beacons[k]
-	}
+	opened := c.opened()
 	c.missedDelay(opened)
-	real, strange := map[reportKey]bool{}, map[int]float64{}
+	real := map[reportKey]bool{}
 	least, most := map[int]float64{}, map[int]float64{}
 	for _, t := range c.tasks {
 		key := reportKey{t.User, t.Slot}
@@ -380,7 +391,7 @@ func (c *check) delay() {
 		}
 		most[t.Slot] += t.DelayS
 	}
-	c.strangersS(real, strange)
+	strange := c.strangersS(real)
 	all, allLeast, allMost, excusedS := c.end.Ledger.State.Account.Objective.DelayS, 0.0, 0.0, 0.0
 	for _, r := range c.rows() {
 		if r.Missed {
@@ -414,9 +425,8 @@ func (c *check) missedDelay(opened map[int]*beacon) {
 	const share, slackS, mostSlots, mostTaskS = 0.2, 0.3, 32, 60.0
 	localS := map[int]float64{}
 	for key, r := range c.reports {
-		b, listed := opened[key.slot], len(c.Users) == 0 || slices.Contains(c.Users, key.user)
-		if b != nil && r.Task != nil && c.inTime(&r, b) && listed {
-			t := physics.Task{Bits: r.Task.Bits, CyclesPerBit: r.Task.CyclesPerBit, DeadlineS: r.Task.DeadlineS}
+		if b := opened[key.slot]; b != nil && c.listed(key.user) && r.Task != nil && c.inTime(&r, b) {
+			t := taskOf(r.Task)
 			localS[key.slot] += min(c.Physics.PenalizedDelayS(t, t.LocalTimeS(r.CPUHz)), mostTaskS)
 		}
 	}
@@ -434,9 +444,9 @@ func (c *check) missedDelay(opened map[int]*beacon) {
 }
 
 // strangersS is the most that users may count for whom the world does not know: as long as they say, and a minute each.
-func (f *flight) strangersS(real map[reportKey]bool, sumS map[int]float64) {
+func (f *flight) strangersS(real map[reportKey]bool) map[int]float64 {
 	const mostS = 60
-	took := maps.Clone(f.resultsS)
+	took, sumS := maps.Clone(f.resultsS), map[int]float64{}
 	for k := range f.decisions {
 		d := &f.decisions[k]
 		key := reportKey{d.user, d.Slot}
@@ -450,10 +460,11 @@ func (f *flight) strangersS(real map[reportKey]bool, sumS map[int]float64) {
 		reported[key.user] = reported[key.user] || r.Task != nil
 	}
 	for key, s := range took {
-		if !real[key] && reported[key.user] && (len(f.Users) == 0 || slices.Contains(f.Users, key.user)) {
+		if !real[key] && reported[key.user] && f.listed(key.user) {
 			sumS[key.slot] += min(s+f.Physics.PenaltyS, mostS)
 		}
 	}
+	return sumS
 }
 
 // wind compares what is believed of the wind with the truth, once there was time to observe it. A fleet that stands still sees
@@ -492,17 +503,12 @@ func (c *check) slots() {
 		return
 	}
 	overS := c.reaches(c.epochS, overStates...)
-	endS := min(overS, c.epochS+float64(c.Slots), c.endS)
-	opened := map[int]bool{}
-	for _, b := range c.beacons {
-		opened[b.Slot.Slot] = true
-	}
+	endS, opened := min(overS, c.epochS+float64(c.Slots), c.endS), c.opened()
 	for n := range int(math.Floor(endS - c.epochS - 0.2)) {
 		fromS := c.epochS + float64(n)
-		if !opened[n] && c.excusesFrom(fromS, fromS+1, "leader away", "broker away", "disk stands") {
-			continue
+		if opened[n] != nil || !c.excusesFrom(fromS, fromS+1, "leader away", "broker away", "disk stands") {
+			c.holds(fromS, opened[n] != nil, "slot %d was not opened", n)
 		}
-		c.holds(fromS, opened[n], "slot %d was not opened", n)
 	}
 	if overS >= c.epochS+float64(c.Slots)-0.2 {
 		return
@@ -530,14 +536,10 @@ func (c *check) undecided(bySlots func(*beacon) float64, text string) {
 			decided[reportKey{d.user, d.Slot}] = d.timeS
 		}
 	}
-	opened := map[int]*beacon{}
-	for k := range c.beacons {
-		opened[c.beacons[k].Slot.Slot] = &c.beacons[k]
-	}
-	tasks, without := 0.0, 0.0
+	tasks, without, opened := 0.0, 0.0, c.opened()
 	for key, r := range c.reports {
 		b := opened[key.slot]
-		if b == nil || r.Task == nil || !c.inTime(&r, b) || len(c.Users) > 0 && !slices.Contains(c.Users, key.user) {
+		if b == nil || r.Task == nil || !c.inTime(&r, b) || !c.listed(key.user) {
 			continue
 		}
 		timeS, ok := decided[key]

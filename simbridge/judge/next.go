@@ -100,15 +100,12 @@ func (c *check) takesOff() {
 				if !o.names(a.number) || !now.OnGround || now.PackJ == 0 {
 					continue
 				}
-				kept, keptShare, _ := f.kept(a, o.deliveredS)
-				if kept == 0 && keptShare == 0 {
-					kept = reserveJ
-				}
 				s := a.climbS(up) + a.descentS(up) + autopilot.LandDetectS
 				if math.IsInf(s, 0) { // of an autopilot of somebody else's no rates are recorded
 					continue
 				}
-				least := kept + keptShare*now.PackJ + share*s*f.Physics.Propulsion.PowerW(0) - math.Abs(a.gain()-1)*(now.PackJ-now.LeftJ)
+				pack, _ := f.kept(a, o.deliveredS)
+				least := keptJ(pack, now) + share*s*f.Physics.Propulsion.PowerW(0) - math.Abs(a.gain()-1)*(now.PackJ-now.LeftJ)
 				leftJ := max(now.LeftJ, a.at(o.deliveredS-2*a.MonitorS-readS).LeftJ, 1e-9)
 				c.atMost(o.answeredS, least, leftJ, "aircraft %d takes off with %.0f J, and the climb, the landing and its reserve "+
 					"take %.0f", a.number, leftJ, least)

@@ -48,15 +48,14 @@ func (f *flight) slotOf(b, next *beacon, decisions map[reportKey]*decision) (x d
 		x.expected = append(x.expected, expected[a.Number])
 	}
 	for key, r := range f.reports {
-		if key.slot == b.Slot.Slot && r.Task != nil && f.inTime(&r, b) && (len(f.Users) == 0 || slices.Contains(f.Users, key.user)) {
+		if key.slot == b.Slot.Slot && r.Task != nil && f.inTime(&r, b) && f.listed(key.user) {
 			x.names = append(x.names, key.user)
 		}
 	}
 	slices.Sort(x.names)
 	for _, name := range x.names {
 		r := f.reports[reportKey{name, b.Slot.Slot}]
-		u := slot.User{Position: physics.Position{EastM: r.PositionM[0], NorthM: r.PositionM[1]}, CPUHz: r.CPUHz,
-			Task: physics.Task{Bits: r.Task.Bits, CyclesPerBit: r.Task.CyclesPerBit, DeadlineS: r.Task.DeadlineS}}
+		u := userOf(&r)
 		for _, a := range x.snapshot.Aircraft {
 			gain, ok := r.Gain[a.Number]
 			if !ok {
@@ -72,6 +71,25 @@ func (f *flight) slotOf(b, next *beacon, decisions map[reportKey]*decision) (x d
 		x.decided = append(x.decided, d)
 	}
 	return x
+}
+
+// taskOf is what a user reports of its task.
+func taskOf(t *telemetry.Task) physics.Task {
+	return physics.Task{Bits: t.Bits, CyclesPerBit: t.CyclesPerBit, DeadlineS: t.DeadlineS}
+}
+
+// userOf is a user by its report of a task.
+func userOf(r *report) slot.User {
+	return slot.User{Position: physics.Position{EastM: r.PositionM[0], NorthM: r.PositionM[1]}, CPUHz: r.CPUHz, Task: taskOf(r.Task)}
+}
+
+// shareOf is what a user has of an aircraft's CPU and of the channel to it.
+func shareOf(c *physics.Constants, gain, cpuHz float64) physics.Share {
+	bandwidthHz := c.Channel.BandwidthHz
+	if c.Contention {
+		bandwidthHz *= cpuHz / c.EdgeCPUHz
+	}
+	return physics.Share{CPUHz: cpuHz, RateBPS: c.Channel.RateBPS(gain, bandwidthHz)}
 }
 
 // cpuHz is the CPU of an aircraft. A worker measures what it can give, of which the next offer tells.
@@ -106,11 +124,7 @@ func (x *dispatched) costS(c *physics.Constants, priceSPerJ float64) (sumS float
 			continue
 		}
 		served[m]++
-		bandwidthHz := c.Channel.BandwidthHz
-		if c.Contention {
-			bandwidthHz *= d.CPUHz / c.EdgeCPUHz
-		}
-		share := physics.Share{CPUHz: d.CPUHz, RateBPS: c.Channel.RateBPS(u.Gain[m], bandwidthHz)}
+		share := shareOf(c, u.Gain[m], d.CPUHz)
 		sumS += c.PenalizedDelayS(u.Task, physics.CompletionS(localS, u.Task.OffloadTimeS(share), d.Offload)) +
 			priceSPerJ*c.EdgeJ(u.Task, share, d.Offload)
 	}

@@ -9,8 +9,8 @@ import (
 	"prefdt/firmware/account"
 	"prefdt/inference/physics"
 	decided "prefdt/inference/record"
+	"prefdt/inference/slot"
 	"prefdt/simbridge/record"
-	"prefdt/simbridge/world"
 	"prefdt/telemetry"
 )
 
@@ -151,31 +151,18 @@ func (c *check) toldParameter() {
 // measuredJoules is of missions in which nothing hides a reading: there the ledger has each joule.
 func (c *check) measuredJoules() {
 	const slackJ, heldW, lagS = 75, 25, 1
-	if c.bounded() || c.has("battery_wild", "battery_handover", "battery_reset", "battery_second", "autopilot_reboot") {
+	if c.has("battery_wild", "battery_handover", "battery_reset", "battery_second", "autopilot_reboot") {
 		return
 	}
-	for i, a := range c.aircraft {
-		booked := 0.0
-		for _, r := range c.rows() {
-			endS := c.epochS + float64(r.Slot+1)
-			if i >= len(r.Aircraft) || !math.IsNaN(c.calledHomeS(a, endS)) || c.assumed("low pack", a.number).touches(0, endS) {
-				break
-			}
-			booked += r.Aircraft[i].EnergyJ
-			if r.Missed || len(c.unread(a).and(spans{{0, endS}})) > 0 {
-				continue
-			}
+	c.booked(func(a *aircraft, endS float64) bool { return len(c.unread(a).and(spans{{0, endS}})) > 0 },
+		func(a *aircraft, endS float64) float64 {
 			fellJ := 0.0 // counted on for one whose motors were stopped; no joule is taken back
 			if c.fault(a.number, "pilot_disarm").touches(0, endS) {
 				fellJ = c.Physics.Propulsion.PowerW(0) * a.MonitorS
 			}
-			truth := a.spentJ(endS) - a.spentJ(c.epochS)
-			bound := slackJ + fellJ + a.spreadW(endS, lagS)*lagS + (heldW+a.spreadW(endS, 3*a.MonitorS+lagS))*a.MonitorS +
+			return slackJ + fellJ + a.spreadW(endS, lagS)*lagS + (heldW+a.spreadW(endS, 3*a.MonitorS+lagS))*a.MonitorS +
 				math.Abs(a.gain()-1)*a.spentJ(endS)
-			c.atMost(endS, math.Abs(booked-truth), bound, "the ledger has %.0f J of aircraft %d up to slot %d, it drew %.0f", booked,
-				a.number, r.Slot, truth)
-		}
-	}
+		})
 }
 
 // modelledJoules: where a battery measures nothing the model counts on by what flying was measured to cost, also after a restart.
@@ -217,44 +204,43 @@ func (c *check) flown() {
 	if c.World == nil || !c.costsTheFormula() {
 		return
 	}
-	truth := world.NewScenario(c.World, c.Seed)
 	const lasts = 2 // one alone is not believed either
 	cheap, dear := make([]int, len(c.aircraft)), make([]int, len(c.aircraft))
+	c.flownBefore(func(n int, toS float64, a *aircraft, x *slot.Flown) {
+		if c.excusesAny(a.number, toS, "battery misread", "leader away", "disk stands", "late datagrams", "wrong sample", "link cut") ||
+			c.excusesFrom(toS-2, toS, "broker away") { // a result of an offer may be lost
+			return
+		}
+		from, to := a.at(toS-1), a.at(toS)
+		way, turn := sub(to.PositionM, from.PositionM), sub(to.VelocityMPS, from.VelocityMPS)
+		c.atMost(toS, math.Hypot(x.EastMPS-way[0], x.NorthMPS-way[1]), offMPS+horizontalM(turn)/2,
+			"aircraft %d is told to have flown at %.1f, %.1f m/s before slot %d, it flew at %.1f, %.1f", a.number, x.EastMPS,
+			x.NorthMPS, n, way[0], way[1])
+		least, most := math.Inf(1), 0.0
+		for t := toS - 1.5 - a.MonitorS; t <= toS; t += 0.1 {
+			s := a.at(t)
+			w := c.truth().FlightPowerW(int(math.Floor(c.slotAt(t))), a.number-1, physics.Position{EastM: s.VelocityMPS[0],
+				NorthM: s.VelocityMPS[1]})
+			least, most = min(least, w), max(most, w)
+		}
+		slack := errors*x.ErrorJ + slackJ
+		c.lasting(&cheap[a.number-1], lasts, toS, least*(1-share)*min(a.gain(), 1)-slack, x.FlightJ,
+			"%.0f J are told of the flight of aircraft %d before slot %d, it took %.0f at least", x.FlightJ, a.number, n, least)
+		c.lasting(&dear[a.number-1], lasts, toS, x.FlightJ, most*(1+share)*max(a.gain(), 1)+slack,
+			"%.0f J are told of the flight of aircraft %d before slot %d, it took %.0f at most", x.FlightJ, a.number, n, most)
+	})
+}
+
+// flownBefore calls f with what the ledger has of how each aircraft flew before the start of each slot.
+func (c *check) flownBefore(f func(slot int, startS float64, a *aircraft, x *slot.Flown)) {
 	for _, r := range c.rows() {
 		if r.Seen == nil {
 			continue
 		}
-		for _, x := range r.Seen.Snapshot.Aircraft {
-			toS := c.epochS + float64(r.Slot)
-			if x.Number > len(c.aircraft) || x.Flown.FlightJ == 0 {
-				continue
+		for k := range r.Seen.Snapshot.Aircraft {
+			if x := &r.Seen.Snapshot.Aircraft[k]; x.Number <= len(c.aircraft) && x.Flown.FlightJ != 0 {
+				f(r.Slot, c.epochS+float64(r.Slot), c.aircraft[x.Number-1], &x.Flown)
 			}
-			a := c.aircraft[x.Number-1]
-			if c.excusesAny(a.number, toS, "battery misread", "leader away", "disk stands", "late datagrams", "wrong sample", "link cut") ||
-				c.excusesFrom(toS-2, toS, "broker away") { // a result of an offer may be lost
-				continue
-			}
-			from, to := a.at(toS-1).PositionM, a.at(toS).PositionM
-			east, north := to[0]-from[0], to[1]-from[1]
-			turnMPS := math.Hypot(a.at(toS).VelocityMPS[0]-a.at(toS - 1).VelocityMPS[0],
-				a.at(toS).VelocityMPS[1]-a.at(toS - 1).VelocityMPS[1])
-			c.atMost(toS, math.Hypot(x.Flown.EastMPS-east, x.Flown.NorthMPS-north), offMPS+turnMPS/2,
-				"aircraft %d is told to have flown at %.1f, %.1f m/s before slot %d, it flew at %.1f, %.1f", a.number, x.Flown.EastMPS,
-				x.Flown.NorthMPS, r.Slot, east, north)
-			least, most := math.Inf(1), 0.0
-			for t := toS - 1.5 - a.MonitorS; t <= toS; t += 0.1 {
-				s := a.at(t)
-				w := truth.FlightPowerW(int(math.Floor(c.slotAt(t))), a.number-1, physics.Position{EastM: s.VelocityMPS[0],
-					NorthM: s.VelocityMPS[1]})
-				least, most = min(least, w), max(most, w)
-			}
-			slack := errors*x.Flown.ErrorJ + slackJ
-			c.lasting(&cheap[x.Number-1], lasts, toS, least*(1-share)*min(a.gain(), 1)-slack, x.Flown.FlightJ,
-				"%.0f J are told of the flight of aircraft %d before slot %d, it took %.0f at least", x.Flown.FlightJ,
-				a.number, r.Slot, least)
-			c.lasting(&dear[x.Number-1], lasts, toS, x.Flown.FlightJ, most*(1+share)*max(a.gain(), 1)+slack,
-				"%.0f J are told of the flight of aircraft %d before slot %d, it took %.0f at most", x.Flown.FlightJ,
-				a.number, r.Slot, most)
 		}
 	}
 }
@@ -462,14 +448,13 @@ func (c *check) farFromHome() {
 	if len(c.end.WindMPS) > 0 { // a wait in it may be flown in calm air, and any likely wind may blow against the way
 		least, most, wait = 0.8, 2.3, 1.375
 	}
-	truth := world.NewScenario(c.World, c.Seed)
 	c.toldOfPacks(func(s *status, t *telemetry.StatusAircraft, a *aircraft, _ *telemetry.Pack) {
 		now := a.at(s.timeS)
 		if t.HomeJ == nil || now.Mode != offboard || a.at(s.timeS+soonS).Mode != offboard ||
 			!c.foresees(s, a.number) {
 			return
 		}
-		p := packFlight{check: c, a: a, landing: landing{at: now}, truth: truth}
+		p := c.flightOf(a, now)
 		homeJ, off := p.leastHomeJ(now), math.Abs(a.gain()-1)+0.01*a.MonitorS
 		hoverW := p.powerW(s.timeS, physics.Position{})
 		waitJ := wait * c.waitsS(a, s.timeS) * hoverW
@@ -496,7 +481,6 @@ func (c *check) leavesInTime() {
 	if len(c.end.WindMPS) > 0 {
 		share = 0.8
 	}
-	truth := world.NewScenario(c.World, c.Seed)
 	led, off := make([]spans, len(c.aircraft)), 0.0
 	for i, a := range c.aircraft {
 		off = max(off, math.Abs(a.gain()-1))
@@ -508,11 +492,7 @@ func (c *check) leavesInTime() {
 			!c.foresees(s, a.number) {
 			return
 		}
-		kept, keptShare, _ := c.kept(a, s.timeS)
-		if kept == 0 && keptShare == 0 {
-			kept = reserveJ
-		}
-		p := packFlight{check: c, a: a, landing: landing{at: now}, truth: truth}
+		p := c.flightOf(a, now)
 		beside := func(o *aircraft) bool { return led[o.number-1].contains(s.timeS) }
 		homeJ := p.leastHomeJ(now) + c.waitsFor(a, s.timeS, beside)*p.powerW(s.timeS, physics.Position{})
 		// What flying costs is measured by the sensors of all.
@@ -521,7 +501,8 @@ func (c *check) leavesInTime() {
 		if first := &a.states[0]; first.LeftJ < 0.99*first.PackJ {
 			sensorJ += 0.02 * now.PackJ
 		}
-		least := max(kept, keptShare*now.PackJ) + share*homeJ - slackJ - sensorJ
+		pack, _ := c.kept(a, s.timeS)
+		least := keptJ(pack, now) + share*homeJ - slackJ - sensorJ
 		if math.IsNaN(least) { // an attached autopilot's
 			return
 		}
@@ -543,7 +524,6 @@ func (c *check) floorToTouchdown() {
 	if c.World == nil || !c.calm() {
 		return
 	}
-	truth := world.NewScenario(c.World, c.Seed)
 	_, bestW := c.Physics.MinPower()
 	for k := range c.statuses {
 		s := &c.statuses[k]
@@ -559,7 +539,7 @@ func (c *check) floorToTouchdown() {
 			if now.OnGround {
 				continue
 			}
-			p := packFlight{check: c, a: a, landing: landing{at: now}, truth: truth}
+			p := c.flightOf(a, now)
 			homeJ := p.leastHomeJ(now)
 			ways += homeJ + c.waitsS(a, s.timeS)*p.powerW(s.timeS, physics.Position{})
 			over := *now
@@ -570,14 +550,10 @@ func (c *check) floorToTouchdown() {
 				up++
 			}
 		}
-		leastUp := 1
-		if b.LeastUp != nil {
-			leastUp = *b.LeastUp
-		}
-		if up < leastUp || up == 0 {
+		if up < leastUp(b) || up == 0 {
 			continue
 		}
-		staysJ := float64(leastUp) * c.powerFactor(slot) * bestW * float64(c.Slots-1-s.Slot)
+		staysJ := float64(leastUp(b)) * c.powerFactor(slot) * bestW * float64(c.Slots-1-s.Slot)
 		least := drawn + (1-share-off)*(staysJ+descents) - slackJ*float64(len(c.aircraft)) - off*drawn
 		c.atMost(s.timeS, least, s.FloorJ, "the status after slot %d has a floor of %.0f J, of %.0f that will be drawn at least", s.Slot,
 			s.FloorJ, least)

@@ -184,17 +184,13 @@ func (c *check) reported() {
 // included, and the edge energy.
 func (f *flight) servedS(d *telemetry.Decision, r *telemetry.Report) (servedS, localS, edgeJ float64) {
 	p := &f.Physics
-	task := physics.Task{Bits: r.Task.Bits, CyclesPerBit: r.Task.CyclesPerBit, DeadlineS: r.Task.DeadlineS}
+	task := taskOf(r.Task)
 	ownS := task.LocalTimeS(r.CPUHz)
 	localS = p.PenalizedDelayS(task, ownS)
 	if d.Aircraft == 0 {
 		return localS, localS, 0
 	}
-	bandwidthHz := p.Channel.BandwidthHz
-	if p.Contention {
-		bandwidthHz *= d.CPUHz / p.EdgeCPUHz
-	}
-	share := physics.Share{CPUHz: d.CPUHz, RateBPS: p.Channel.RateBPS(r.Gain[d.Aircraft], bandwidthHz)}
+	share := shareOf(p, r.Gain[d.Aircraft], d.CPUHz)
 	return p.PenalizedDelayS(task, physics.CompletionS(ownS, task.OffloadTimeS(share), d.Offload)), localS, p.EdgeJ(task, share, d.Offload)
 }
 
