@@ -18,15 +18,12 @@ var inTimeRules = []Rule{
 func (c *check) decisionTime() {
 	const slackS = 0.06 // on its way, and of a slow disk
 	opened := c.opened()
-	for k := range c.decisions {
-		d := &c.decisions[k]
-		b := opened[d.Slot]
-		if b == nil || c.Speed == 0 {
-			continue
+	for _, d := range c.decisions {
+		if b := opened[d.Slot]; b != nil && c.Speed != 0 {
+			byS := b.DecideByMS / b.SlotMS
+			c.atMost(d.timeS, d.timeS-b.timeS, byS+slackS, "user %s has its decision of slot %d %.2f s after the beacon, and takes the "+
+				"offer after %.2f", d.user, d.Slot, d.timeS-b.timeS, byS)
 		}
-		byS := b.DecideByMS / b.SlotMS
-		c.atMost(d.timeS, d.timeS-b.timeS, byS+slackS, "user %s has its decision of slot %d %.2f s after the beacon, and takes the offer "+
-			"after %.2f", d.user, d.Slot, d.timeS-b.timeS, byS)
 	}
 }
 

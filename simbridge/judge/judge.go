@@ -11,6 +11,7 @@ package judge
 import (
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"os"
 	"slices"
@@ -75,9 +76,6 @@ func Read(r io.Reader, frozen *checkpoint.Checkpoint) (*Report, error) {
 	}
 	return x, nil
 }
-
-// Rules is everything that is judged.
-func Rules() []Rule { return slices.Clone(rules) }
 
 // rules is the table, in the order in which people read it.
 var rules = slices.Concat(motionRules, packRules, foreseenRules, linkRules, controlRules, wireRules, inTimeRules, ledgerRules, toldRules,
@@ -154,6 +152,17 @@ func (c *check) lasting(wrong *int, n int, timeS, value, bound float64, format s
 		return
 	}
 	c.atMost(timeS, value, bound, format, args...)
+}
+
+// pointers are those to the elements of a slice.
+func pointers[T any](all []T) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for k := range all {
+			if !yield(&all[k]) {
+				return
+			}
+		}
+	}
 }
 
 // within checks that something happens in time after a moment; happensS is +Inf if it never does. A flight that

@@ -60,10 +60,9 @@ func (c *check) ledger() {
 		c.holds(c.endS, r.Slot == last+1, "the ledger has slot %d after slot %d", r.Slot, last)
 		last = r.Slot
 		if _, ok := opened[r.Slot]; !r.Missed {
-			if !ok && c.excuses("broker away", 0, c.epochS+float64(r.Slot)) {
-				continue
+			if ok || !c.excuses("broker away", 0, c.epochS+float64(r.Slot)) {
+				c.holds(c.epochS+float64(r.Slot), ok, "the ledger has slot %d, which no beacon opened", r.Slot)
 			}
-			c.holds(c.epochS+float64(r.Slot), ok, "the ledger has slot %d, which no beacon opened", r.Slot)
 			delete(opened, r.Slot)
 		}
 	}
@@ -357,8 +356,8 @@ func (c *check) sums() {
 // opened is the beacon of each slot.
 func (f *flight) opened() map[int]*beacon {
 	all := map[int]*beacon{}
-	for k := range f.beacons {
-		all[f.beacons[k].Slot.Slot] = &f.beacons[k]
+	for b := range pointers(f.beacons) {
+		all[b.Slot.Slot] = b
 	}
 	return all
 }
@@ -447,8 +446,7 @@ func (c *check) missedDelay(opened map[int]*beacon) {
 func (f *flight) strangersS(real map[reportKey]bool) map[int]float64 {
 	const mostS = 60
 	took, sumS := maps.Clone(f.resultsS), map[int]float64{}
-	for k := range f.decisions {
-		d := &f.decisions[k]
+	for d := range pointers(f.decisions) {
 		key := reportKey{d.user, d.Slot}
 		if r, ok := f.reports[key]; ok && r.Task != nil {
 			_, localS, _ := f.servedS(&d.Decision, &r.Report)

@@ -75,10 +75,11 @@ func (c *check) withinPacks() {
 				packsJ += a.at(o.answeredS).PackJ
 			}
 			if o.kind == telemetry.KindMission && o.mission.Action == telemetry.ActionStart {
-				for k := range f.statuses {
-					if s := &f.statuses[k]; s.timeS < o.deliveredS && s.BudgetJ != nil {
+				for _, s := range f.statuses {
+					switch {
+					case s.timeS < o.deliveredS && s.BudgetJ != nil:
 						budgetJ = *s.BudgetJ
-					} else if s.timeS < o.deliveredS {
+					case s.timeS < o.deliveredS:
 						budgetJ = 0
 					}
 				}

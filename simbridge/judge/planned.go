@@ -23,8 +23,7 @@ func (c *check) plannedAgain() {
 		multiplier[r.Slot] = r.PropulsionMultiplier
 	}
 	wrong, above := 0, make([]int, len(c.aircraft)) // slots in a row
-	for k := range c.statuses {
-		s := &c.statuses[k]
+	for s := range pointers(c.statuses) {
 		b := c.packsFrom(s.timeS)
 		m, settled := multiplier[s.Slot]
 		if b == nil || b.Scope != telemetry.ScopeLanded || !settled || s.Slot+1 >= c.Slots ||

@@ -183,8 +183,7 @@ func (c *check) dispatch() {
 	var solver dispatch.Solver
 	var best slot.Decision
 	decisions := map[reportKey]*decision{}
-	for k := range c.decisions {
-		d := &c.decisions[k]
+	for d := range pointers(c.decisions) {
 		decisions[reportKey{d.user, d.Slot}] = d
 	}
 	unreported := c.unreported()

@@ -237,8 +237,8 @@ func (c *check) flownBefore(f func(slot int, startS float64, a *aircraft, x *slo
 		if r.Seen == nil {
 			continue
 		}
-		for k := range r.Seen.Snapshot.Aircraft {
-			if x := &r.Seen.Snapshot.Aircraft[k]; x.Number <= len(c.aircraft) && x.Flown.FlightJ != 0 {
+		for x := range pointers(r.Seen.Snapshot.Aircraft) {
+			if x.Number <= len(c.aircraft) && x.Flown.FlightJ != 0 {
 				f(r.Slot, c.epochS+float64(r.Slot), c.aircraft[x.Number-1], &x.Flown)
 			}
 		}
@@ -258,9 +258,7 @@ func (c *check) keptAtRestart() {
 	}
 	for _, x := range c.fault(0, record.LeaderDown) {
 		var before, after *account.Row
-		rows := c.rows()
-		for k := range rows {
-			r := &rows[k]
+		for r := range pointers(c.rows()) {
 			switch endS := c.epochS + float64(r.Slot+1); {
 			case r.Missed:
 			case endS < x.fromS:
@@ -276,8 +274,8 @@ func (c *check) keptAtRestart() {
 				after.PropulsionMultiplier)
 		}
 		was, is := 0.0, 0.0 // at most, of the last and the first beacons: in one of them nobody would take an offer
-		for k := range c.beacons {
-			switch b := &c.beacons[k]; {
+		for b := range pointers(c.beacons) {
+			switch {
 			case b.timeS > x.fromS-lastS && b.timeS < x.fromS:
 				was = max(was, expected(b))
 			case b.timeS > x.toS && b.timeS < c.firstStatusAfter(x.toS)+lastS:
@@ -296,12 +294,11 @@ func (c *check) takersKept() {
 	// A result of a longer task may come after its row, and in the first slots of a loss of reports some have a decision.
 	const share, slackS, resultS, silentS, soonS = 0.03, 0.1, 4, 4, 0.5
 	reported, came, tookS, most := map[int]int{}, map[int]int{}, map[int]float64{}, 0
-	for k := range c.beacons {
-		for key, r := range c.reports {
-			if b := &c.beacons[k]; b.Slot.Slot == key.slot && r.Task != nil && c.inTime(&r, b) {
-				reported[key.slot]++
-				most = max(most, reported[key.slot])
-			}
+	opened := c.opened()
+	for key, r := range c.reports {
+		if b := opened[key.slot]; b != nil && r.Task != nil && c.inTime(&r, b) {
+			reported[key.slot]++
+			most = max(most, reported[key.slot])
 		}
 	}
 	for _, t := range c.tasks {
@@ -428,12 +425,7 @@ func (c *check) shockUnread(timeS float64) bool {
 
 // measures reports whether an aircraft flies whose power can be measured.
 func (f *flight) measures(timeS float64) bool {
-	for _, a := range f.aircraft {
-		if a.inAir.contains(timeS) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(f.aircraft, func(a *aircraft) bool { return a.inAir.contains(timeS) })
 }
 
 // farFromHome is of one that flies in the slots: what it takes from there is what the crew decides by.
@@ -525,8 +517,7 @@ func (c *check) floorToTouchdown() {
 		return
 	}
 	_, bestW := c.Physics.MinPower()
-	for k := range c.statuses {
-		s := &c.statuses[k]
+	for s := range pointers(c.statuses) {
 		b, slot := c.packsFrom(s.timeS), c.slotAt(s.timeS)
 		if b == nil || b.Scope != telemetry.ScopeLanded || !c.foresees(s, 0) {
 			continue

@@ -87,8 +87,8 @@ func (c *check) decidedOnce() {
 
 // decisionsOf calls f with each decision that sends a user to an aircraft of the fleet.
 func (c *check) decisionsOf(f func(d *decision, a *aircraft)) {
-	for k := range c.decisions {
-		if d := &c.decisions[k]; d.Aircraft > 0 && d.Aircraft <= len(c.aircraft) {
+	for d := range pointers(c.decisions) {
+		if d.Aircraft > 0 && d.Aircraft <= len(c.aircraft) {
 			f(d, c.aircraft[d.Aircraft-1])
 		}
 	}
@@ -213,10 +213,9 @@ func (c *check) pays() {
 
 // toldOfAll calls f with what each status says of each aircraft.
 func (c *check) toldOfAll(f func(s *status, t *telemetry.StatusAircraft, a *aircraft)) {
-	for k := range c.statuses {
-		s := &c.statuses[k]
-		for i := range s.Aircraft {
-			if t := &s.Aircraft[i]; t.Number <= len(c.aircraft) {
+	for s := range pointers(c.statuses) {
+		for t := range pointers(s.Aircraft) {
+			if t.Number <= len(c.aircraft) {
 				f(s, t, c.aircraft[t.Number-1])
 			}
 		}
@@ -243,10 +242,9 @@ func (c *check) toldPosition() {
 		apart := sub(*t.PositionM, now.PositionM)
 		offM, most := math.Hypot(horizontalM(apart), apart[2]), nearM+a.toldM()+a.DriftM+
 			(ageS+extraS)*math.Hypot(now.speedMPS(), now.VelocityMPS[2])
-		if offM > most && c.excusesAny(a.number, s.timeS, "late datagrams", "link cut", "wrong sample", "leader away") {
-			return
+		if offM <= most || !c.excusesAny(a.number, s.timeS, "late datagrams", "link cut", "wrong sample", "leader away") {
+			c.atMost(s.timeS, offM, most, "the status has aircraft %d at %.0f m, it is at %.0f", t.Number, *t.PositionM, now.PositionM)
 		}
-		c.atMost(s.timeS, offM, most, "the status has aircraft %d at %.0f m, it is at %.0f", t.Number, *t.PositionM, now.PositionM)
 	})
 }
 
@@ -276,11 +274,10 @@ func (c *check) toldSpeed() {
 			least, most = min(least, x.speedMPS()), max(most, x.speedMPS())
 		}
 		off := max(least-*t.SpeedMPS, *t.SpeedMPS-most, 0)
-		if off > nearMPS && c.excusesAny(a.number, s.timeS, "late datagrams", "link cut", "leader away") {
-			return
+		if off <= nearMPS || !c.excusesAny(a.number, s.timeS, "late datagrams", "link cut", "leader away") {
+			c.atMost(s.timeS, off, nearMPS, "the status has aircraft %d at %.1f m/s, it flies at %.1f to %.1f", t.Number, *t.SpeedMPS,
+				least, most)
 		}
-		c.atMost(s.timeS, off, nearMPS, "the status has aircraft %d at %.1f m/s, it flies at %.1f to %.1f", t.Number, *t.SpeedMPS, least,
-			most)
 	})
 }
 
@@ -328,10 +325,9 @@ func (c *check) toldMode() {
 			return t.Role == role || role == "" && t.Role == "other" || t.Role == "armable" && !x.Armed ||
 				guided && (t.Role == roles[takeoff] || t.Role == roles[offboard])
 		})
-		if !ok && c.excusesAny(a.number, s.timeS, "lost heartbeats", "late datagrams", "link cut", "leader away") {
-			return
+		if ok || !c.excusesAny(a.number, s.timeS, "lost heartbeats", "late datagrams", "link cut", "leader away") {
+			c.holds(s.timeS, ok, "the status has aircraft %d in %s (%s), it is in %s", t.Number, t.Mode, t.Role, a.at(s.timeS).Mode)
 		}
-		c.holds(s.timeS, ok, "the status has aircraft %d in %s (%s), it is in %s", t.Number, t.Mode, t.Role, a.at(s.timeS).Mode)
 	})
 }
 
@@ -377,10 +373,10 @@ func (c *check) toldState() {
 				now := a.at(s.timeS)
 				flies := now.Mode == offboard || now.Mode == land || now.Mode == takeoff
 				ok := !(now.heightM() > 1 && flies && !now.Failsafe && a.isLed(s.timeS))
-				if !ok && c.excusesAny(a.number, s.timeS, "link cut", "leader away") {
-					continue
+				if ok || !c.excusesAny(a.number, s.timeS, "link cut", "leader away") {
+					c.holds(s.timeS, ok, "the mission is %s, and aircraft %d is at %.0f m in %s", s.State, a.number, now.PositionM[2],
+						now.Mode)
 				}
-				c.holds(s.timeS, ok, "the mission is %s, and aircraft %d is at %.0f m in %s", s.State, a.number, now.PositionM[2], now.Mode)
 			}
 		}
 	}
@@ -444,25 +440,15 @@ func (c *check) floor() {
 			all = all && a.offboard.and(a.led).contains(s.timeS) && !c.homeward(a).contains(s.timeS)
 			spentJ += a.spentJ(c.epochS+float64(s.Slot+1)) - a.spentJ(c.epochS)
 		}
-		if !all { // the leader may count one that does not fly for it, or not
-			wrong = 0
-			continue
-		}
-		if c.excusesAny(0, s.timeS, "battery misread", "link cut", "leader away", "disk stands") {
+		// The leader may count one that does not fly for it, or not.
+		if !all || c.excusesAny(0, s.timeS, "battery misread", "link cut", "leader away", "disk stands") {
 			wrong = 0
 			continue
 		}
 		least := c.powerFactor(float64(s.Slot)) * bestW * left * float64(len(c.aircraft))
-		off, bound := math.Abs(s.FloorJ-spentJ-least), share*least+slackJ
-		if wrong++; off > bound && wrong <= lasts { // a reading that came late is taken for a change of power for some slots
-			c.finding.Active++
-			continue
-		} else if off <= bound {
-			wrong = 0
-		}
-		c.atMost(s.timeS, off, bound,
-			"the status after slot %d has a floor of %.0f J; %.0f were spent, and the %.0f slots left take %.0f", s.Slot,
-			s.FloorJ, spentJ, left, least)
+		// A reading that came late is taken for a change of power for some slots.
+		c.lasting(&wrong, lasts+1, s.timeS, math.Abs(s.FloorJ-spentJ-least), share*least+slackJ, "the status after slot %d has a floor "+
+			"of %.0f J; %.0f were spent, and the %.0f slots left take %.0f", s.Slot, s.FloorJ, spentJ, left, least)
 	}
 }
 
@@ -548,14 +534,10 @@ func (f *flight) genuine() (all []*order) {
 func (c *check) acknowledged() {
 	const withinS = 2
 	for _, o := range c.genuine() {
-		if math.IsInf(o.deliveredS, 1) {
-			continue
+		if !math.IsInf(o.deliveredS, 1) && (o.answeredS-o.deliveredS <= withinS ||
+			!c.excusesFrom(o.deliveredS, o.deliveredS+withinS, "leader away", "broker away", "disk stands")) {
+			c.within(o.deliveredS, o.answeredS, withinS, "%s was not answered within %d s", o.body, withinS)
 		}
-		if o.answeredS-o.deliveredS > withinS && c.excusesFrom(o.deliveredS, o.deliveredS+withinS, "leader away", "broker away",
-			"disk stands") {
-			continue
-		}
-		c.within(o.deliveredS, o.answeredS, withinS, "%s was not answered within %d s", o.body, withinS)
 	}
 }
 
@@ -596,8 +578,7 @@ func (c *check) inForce() {
 		}
 	}
 	const sameS = 0.01 // a status that waited for the disk is published as the answer is
-	for k := range c.statuses {
-		s := &c.statuses[k]
+	for s := range pointers(c.statuses) {
 		var last *order
 		pending := false
 		for _, o := range accepted {
