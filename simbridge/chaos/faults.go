@@ -647,19 +647,11 @@ func (m *mission) startElsewhere(ctx context.Context, which int) error {
 	if err != nil {
 		return err
 	}
-	p, err := m.startProgram(path, "elsewhere.log", "elsewhere")
-	if err != nil {
-		return nil // it does not start at all
-	}
-	defer p.Kill()
-	select {
-	case <-p.Over():
-		if p.ExitCode() != 0 {
-			return nil
-		}
-	case <-time.After(withinS * time.Second):
-	case <-ctx.Done():
-		return ctx.Err()
+	switch p, ended, err := m.tryProgram(ctx, path, "elsewhere", withinS*time.Second); {
+	case p == nil, ended && p.ExitCode() != 0:
+		return nil
+	case err != nil:
+		return err
 	}
 	return fmt.Errorf("a leader with %s continues the mission", what)
 }
@@ -808,30 +800,46 @@ func (m *mission) injectSecondLeader(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p, err := m.startProgram(path, "second.log", "second")
-	if err != nil {
+	p, ended, err := m.tryProgram(ctx, path, "second", 10*time.Second)
+	switch {
+	case err != nil:
 		return err
+	case !ended:
+		return errors.New("the second leader does not exit")
+	case p.ExitCode() != 3:
+		return fmt.Errorf("the second leader exited with status %d, want 3: %w", p.ExitCode(), p.Failure())
+	}
+	return nil
+}
+
+// tryProgram starts another leader, and waits until it ends, or for so long; nil: it does not start.
+func (m *mission) tryProgram(ctx context.Context, config, name string, most time.Duration) (p leaderProgram, ended bool, err error) {
+	if p, err = m.startProgram(config, name+".log", name); err != nil {
+		return nil, false, err
 	}
 	defer p.Kill()
 	select {
 	case <-p.Over():
-	case <-time.After(10 * time.Second):
-		return errors.New("the second leader does not exit")
+		return p, true, nil
+	case <-time.After(most):
+		return p, false, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return p, false, ctx.Err()
 	}
-	if code := p.ExitCode(); code != 3 {
-		return fmt.Errorf("the second leader exited with status %d, want 3: %w", code, p.Failure())
-	}
-	return nil
 }
 
 // injectForeignReports sends reports that must change nothing: of other slots, second ones
 // with another gain, of unknown users, and malformed ones.
 func (m *mission) injectForeignReports(ctx context.Context, f fault, random *rand.Rand) error {
 	topics := m.crew.Topics
-	send := func(topic string, payload []byte) {
-		m.crew.client.Publish(telemetry.Publication{Topic: topic, Payload: payload})
+	send := func(topic string, payload []byte, err error) {
+		if err == nil {
+			m.crew.client.Publish(telemetry.Publication{Topic: topic, Payload: payload})
+		}
+	}
+	report := func(user string, r telemetry.Report) {
+		payload, err := telemetry.Encode(r)
+		send(topics.Report(user), payload, err)
 	}
 	const secondAt, sooner = 0.2, 12 // of a slot, while the window is open; slots
 	for range f.DurationSlots {
@@ -841,19 +849,12 @@ func (m *mission) injectForeignReports(ctx context.Context, f fault, random *ran
 			if first, ok := m.watch.reportOf(user, slot); ok && first.Task != nil {
 				claims := first // of a stranger beside, who claims more than any task weighs
 				claims.Task = &telemetry.Task{Bits: 6e6, CyclesPerBit: 1000, DeadlineS: 1}
-				if payload, err := telemetry.Encode(claims); err == nil {
-					send(topics.Report("u99"), payload)
-				}
+				report("u99", claims)
 				first.Gain, first.CPUHz = map[int]float64{1: first.Gain[2], 2: first.Gain[1]}, first.CPUHz/10
 				maps.DeleteFunc(first.Gain, func(_ int, gain float64) bool { return gain == 0 })
-				if payload, err := telemetry.Encode(first); err == nil {
-					send(topics.Report(user), payload)
-				}
+				report(user, first)
 			}
-			early := telemetry.Report{Slot: slot + 1 + random.IntN(sooner), CPUHz: earlyCPUHz}
-			if payload, err := telemetry.Encode(early); err == nil {
-				send(topics.Report(user), payload)
-			}
+			report(user, telemetry.Report{Slot: slot + 1 + random.IntN(sooner), CPUHz: earlyCPUHz})
 		}
 		for range 60 {
 			r := telemetry.Report{
@@ -864,15 +865,12 @@ func (m *mission) injectForeignReports(ctx context.Context, f fault, random *ran
 			if r.Slot == slot && user[0] == 'u' && user != "u99" {
 				r.Slot = slot + 3 // never in place of a real report
 			}
-			if payload, err := telemetry.Encode(r); err == nil {
-				send(topics.Report(user), payload)
-				send(topics.Report(user), payload)
-			}
-			send(topics.Report("u03"), malformedPayload(random))
-			if payload, err := telemetry.Encode(telemetry.Result{Slot: max(slot-random.IntN(9), 0), CompletionS: 59 * random.Float64(),
-				By: telemetry.ByLocal}); err == nil {
-				send(topics.Result("stranger"), payload)
-			}
+			report(user, r)
+			report(user, r)
+			send(topics.Report("u03"), malformedPayload(random), nil)
+			payload, err := telemetry.Encode(telemetry.Result{Slot: max(slot-random.IntN(9), 0), CompletionS: 59 * random.Float64(),
+				By: telemetry.ByLocal})
+			send(topics.Result("stranger"), payload, err)
 		}
 		m.sleepSlots(ctx, max(float64(slot)+1-m.slotNow(), 0.1))
 	}

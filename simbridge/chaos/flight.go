@@ -223,8 +223,7 @@ func (m *mission) leaveStopped(ctx context.Context) error {
 		return err
 	}
 	// One that its pilot has is the pilot's. One that lands goes on, and so does an ArduCopter that returns by its own failsafe or its
-	// pilot's
-	// order: no return gives it back to the leader.
+	// pilot's order: no return gives it back to the leader.
 	lands := func(i int) bool {
 		mode := m.autopilots[i].State().Mode
 		return mode == autopilot.ModeLand || mode == autopilot.ModeReturn && m.plan.isCopter(i) || m.watch.isPiloted(i)

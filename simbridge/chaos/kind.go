@@ -39,11 +39,8 @@ type packPlan struct {
 	Stays      bool      // no aircraft may land for good
 }
 
-// What is to be left of each pack at touchdown, and at most of one that was used up.
-const (
-	packReserve = 0.2
-	packMost    = 0.23
-)
+// packReserve is what is to be left of each pack at touchdown.
+const packReserve = 0.2
 
 // packFaults are the kinds that a mission to land with a share of the pack may have: a battery that
 // cannot be read, a pilot or a fleet that is called back end a flight in their own ways.

@@ -621,7 +621,6 @@ type airframe struct {
 	slowBelowM float64
 	climbMPS   float64 // by setpoints
 	stopsInM   float64 // an ArduCopter that is to hold, beyond what PX4 takes
-	stationS   float64 // an ArduCopter returns once its ground station is silent for so long
 }
 
 func airframeOf(a *record.Aircraft) (f airframe) {
@@ -634,7 +633,7 @@ func airframeOf(a *record.Aircraft) (f airframe) {
 		return airframe{speedMPS: a.SpeedMaxMPS, landMPS: math.Inf(1)}
 	case copter:
 		f = airframe{cm * x["WPNAV_SPEED"], cm * x["WPNAV_SPEED_DN"], cm * x["LAND_SPEED"], cm * x["LAND_ALT_LOW"],
-			cm * x["WPNAV_SPEED_UP"], lagM, x["FS_GCS_TIMEOUT"]}
+			cm * x["WPNAV_SPEED_UP"], lagM}
 		if x["WPNAV_ACCEL"] > 0 {
 			f.stopsInM = slowLagM
 		}

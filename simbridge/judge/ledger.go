@@ -181,13 +181,7 @@ func (c *check) allowedJ(a *aircraft, timeS, lagS float64) (allowed float64) {
 func (c *check) energy() {
 	const lagS = 1
 	for _, s := range c.statuses {
-		told, truth, allowed := 0.0, 0.0, 0.0
-		if s.Scope != telemetry.ScopeLanded { // else it is in each aircraft's
-			told = s.TransitJ
-		}
-		for _, t := range s.Aircraft {
-			told += t.SpentJ
-		}
+		told, truth, allowed := s.toldJ(), 0.0, 0.0
 		for _, a := range c.aircraft {
 			truth, allowed = truth+a.spentJ(s.timeS), allowed+c.allowedJ(a, s.timeS, lagS)
 		}
@@ -197,6 +191,22 @@ func (c *check) energy() {
 		c.atMost(s.timeS, math.Abs(told-truth), allowed, "the leader counts %.0f J of %.0f, and the allowed error is %.0f", told, truth,
 			allowed)
 	}
+}
+
+// flownJ are the joules that a status has of its aircraft.
+func (s *status) flownJ() (sumJ float64) {
+	for _, t := range s.Aircraft {
+		sumJ += t.SpentJ
+	}
+	return sumJ
+}
+
+// toldJ are all joules that a status has.
+func (s *status) toldJ() float64 {
+	if s.Scope == telemetry.ScopeLanded { // those outside the slots are in each aircraft's
+		return s.flownJ()
+	}
+	return s.flownJ() + s.TransitJ
 }
 
 // lost: of one that is not heard the model counts until it is declared lost, and nothing from then on.
@@ -301,8 +311,7 @@ func (c *check) transit() {
 		// What nobody measured is the model's, in the slots or outside of them.
 		modelJ := modelledW * c.unread(a).and(spans{{0, c.endS}}).lengthS()
 		c.atMost(c.endS, math.Abs(x.TransitJ-truth), 2*c.allowedJ(a, c.endS, 1)+modelJ,
-			"the ledger has %.0f J of aircraft %d outside the slots, it drew %.0f",
-			x.TransitJ, a.number, truth)
+			"the ledger has %.0f J of aircraft %d outside the slots, it drew %.0f", x.TransitJ, a.number, truth)
 	}
 }
 
@@ -317,7 +326,7 @@ func (c *check) sums() {
 		c.atMost(c.endS, math.Abs(a-b), share*math.Abs(b)+slack, "%s: %.1f, not %.1f", what, a, b)
 	}
 	x := &c.end.Ledger.State.Account
-	energyJ, edgeJ := 0.0, 0.0
+	energyJ := 0.0
 	spentJ := make([]float64, len(x.Aircraft))
 	for _, r := range rows {
 		ofRowJ := 0.0
@@ -328,7 +337,7 @@ func (c *check) sums() {
 			}
 		}
 		same("the joules of a slot's aircraft", ofRowJ, r.EnergyJ)
-		energyJ, edgeJ = energyJ+r.EnergyJ, edgeJ+r.EdgeJ
+		energyJ += r.EnergyJ
 	}
 	same("the joules of all slots", energyJ, x.Objective.SpentJ)
 	accountJ, transitJ := 0.0, 0.0
@@ -337,10 +346,7 @@ func (c *check) sums() {
 		accountJ, transitJ = accountJ+y.SpentJ, transitJ+y.TransitJ
 	}
 	if k := len(c.statuses) - 1; k >= 0 {
-		toldJ := 0.0
-		for _, t := range c.statuses[k].Aircraft {
-			toldJ += t.SpentJ
-		}
+		toldJ := c.statuses[k].flownJ()
 		if c.statuses[k].Scope == telemetry.ScopeLanded {
 			accountJ += transitJ
 		}
@@ -411,12 +417,10 @@ func (c *check) delay() {
 			continue
 		}
 		c.atMost(timeS, off, bound, "the ledger has %.2f s of delay in slot %d, the users' tasks took %.2f s, those reported %.2f s",
-			r.DelayS, n,
-			most[n], least[n])
+			r.DelayS, n, most[n], least[n])
 	}
 	c.atMost(c.endS, max(allLeast-all, all-allMost, 0), share*allLeast+slackS+excusedS,
-		"the ledger has %.1f s of delay, the users' tasks took %.1f s, "+
-			"those reported %.1f s", all, allMost, allLeast)
+		"the ledger has %.1f s of delay, the users' tasks took %.1f s, those reported %.1f s", all, allMost, allLeast)
 }
 
 // missedDelay: a slot that was missed counts for what the tasks of those before it take in the mean, computed locally.
@@ -449,7 +453,7 @@ func (f *flight) strangersS(real map[reportKey]bool) map[int]float64 {
 	for d := range pointers(f.decisions) {
 		key := reportKey{d.user, d.Slot}
 		if r, ok := f.reports[key]; ok && r.Task != nil {
-			_, localS, _ := f.servedS(&d.Decision, &r.Report)
+			_, localS := f.servedS(&d.Decision, &r.Report)
 			took[key] = max(took[key], localS)
 		}
 	}
@@ -469,10 +473,8 @@ func (f *flight) strangersS(real map[reportKey]bool) map[int]float64 {
 // little of it, and says so by its deviation.
 func (c *check) wind() {
 	const settledSlot, leastRows, offMPS, offDeviations, leastMPS = 15, 10, 8, 3, 10
-	for _, a := range c.aircraft {
-		if a.speedMPS < leastMPS { // it shows itself to those that move
-			return
-		}
+	if slices.ContainsFunc(c.aircraft, func(a *aircraft) bool { return a.speedMPS < leastMPS }) { // it shows itself to those that move
+		return
 	}
 	var off point
 	sdMPS, rows := 0.0, 0.0
@@ -486,8 +488,7 @@ func (c *check) wind() {
 	}
 	if rows >= leastRows {
 		c.atMost(c.endS, horizontalM(off)/rows, max(offMPS, offDeviations*sdMPS/rows),
-			"the wind that is believed in is off by %.1f m/s in the mean",
-			horizontalM(off)/rows)
+			"the wind that is believed in is off by %.1f m/s in the mean", horizontalM(off)/rows)
 	}
 }
 

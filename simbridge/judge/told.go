@@ -66,15 +66,13 @@ func (c *check) toldLanded() {
 				a.number, *t.Landed, s.timeS-x.fromS)
 			return
 		}
-		ok := false
-		for _, x := range a.lately(s.timeS, latelyS) {
-			ok = ok || x.Landed == *t.Landed || *t.Landed && !x.Armed // PX4 says so, even while it falls
-		}
+		ok := slices.ContainsFunc(a.lately(s.timeS, latelyS), func(x state) bool {
+			return x.Landed == *t.Landed || *t.Landed && !x.Armed // PX4 says so, even while it falls
+		})
 		low := a.at(s.timeS).heightM() < lowM && c.excuses("wrong sample", a.number, s.timeS)
-		if !ok && (low || c.excusesAny(a.number, s.timeS, "link cut", "leader away", "late datagrams")) {
-			return
+		if ok || !low && !c.excusesAny(a.number, s.timeS, "link cut", "leader away", "late datagrams") {
+			c.holds(s.timeS, ok, "the status has aircraft %d landed %v, and it was not for %d s", a.number, *t.Landed, latelyS)
 		}
-		c.holds(s.timeS, ok, "the status has aircraft %d landed %v, and it was not for %d s", a.number, *t.Landed, latelyS)
 	})
 }
 
@@ -141,8 +139,7 @@ func (c *check) toldParameter() {
 		c.toldOfAll(func(s *status, t *telemetry.StatusAircraft, a *aircraft) {
 			if a == changed && flies.contains(s.timeS) {
 				c.holds(s.timeS, strings.Contains(t.Reason, x.text), "%s of aircraft %d was changed at %.1f s, and its reason is %q",
-					x.text,
-					a.number, x.fromS, t.Reason)
+					x.text, a.number, x.fromS, t.Reason)
 			}
 		})
 	}

@@ -113,22 +113,19 @@ func (c *check) serves() {
 		if agoS > knownS && c.excusesAny(a.number, d.timeS, "lost heartbeats", "late datagrams", "leader away") {
 			return
 		}
-		c.atMost(d.timeS, agoS, knownS,
-			"user %s is sent in slot %d to aircraft %d, which is in %s, last in OFFBOARD for its leader %.1f s ago",
-			d.user, d.Slot, a.number, a.at(d.timeS).Mode, agoS)
+		c.atMost(d.timeS, agoS, knownS, "user %s is sent in slot %d to aircraft %d, which is in %s, last in OFFBOARD for its leader "+
+			"%.1f s ago", d.user, d.Slot, a.number, a.at(d.timeS).Mode, agoS)
 		if !slices.ContainsFunc(c.orders, func(o *order) bool { return o.accepted && o.names(a.number) && o.sentS > d.timeS-knownS }) {
 			c.holds(d.timeS, !leaves[a.number].contains(d.timeS), "user %s is sent in slot %d to aircraft %d, which leaves", d.user, d.Slot,
 				a.number)
 		}
 		if x, cut := c.fault(a.number, "link_loss").at(d.timeS); cut {
-			c.atMost(d.timeS, d.timeS-x.fromS, knownS+1.5,
-				"user %s is sent in slot %d to aircraft %d, of which nothing arrives for %.1f s", d.user,
-				d.Slot, a.number, d.timeS-x.fromS)
+			c.atMost(d.timeS, d.timeS-x.fromS, knownS+1.5, "user %s is sent in slot %d to aircraft %d, of which nothing arrives for "+
+				"%.1f s", d.user, d.Slot, a.number, d.timeS-x.fromS)
 		}
 		if homeS := c.calledHomeS(a, d.timeS); !math.IsNaN(homeS) {
 			c.atMost(d.timeS, d.timeS-homeS, knownS, "user %s is sent in slot %d to aircraft %d, which was called home %.1f s ago",
-				d.user, d.Slot,
-				a.number, d.timeS-homeS)
+				d.user, d.Slot, a.number, d.timeS-homeS)
 		}
 	})
 }
@@ -156,8 +153,7 @@ func (c *check) shares() {
 		k := key{d.Slot, a.number}
 		sums[k] += d.CPUHz
 		c.atMost(d.timeS, sums[k], c.Physics.EdgeCPUHz*(1+1e-6), "aircraft %d is to give %.3g cycles a second to the users of slot %d",
-			a.number,
-			sums[k], d.Slot)
+			a.number, sums[k], d.Slot)
 	})
 }
 
@@ -175,23 +171,22 @@ func (c *check) reported() {
 			ok = ok && !(x.kind == record.LeaderDown && x.text == "killed" && r.timeS < x.fromS && x.toS < d.timeS)
 		}
 		c.holds(d.timeS, ok && r.Task != nil && r.timeS <= d.timeS, "user %s has a decision in slot %d, and reported no task in slot %d",
-			d.user,
-			d.Slot, of)
+			d.user, d.Slot, of)
 	}
 }
 
 // servedS is the delay of a decision by what its user reported, and what it would be computed locally, penalties
-// included, and the edge energy.
-func (f *flight) servedS(d *telemetry.Decision, r *telemetry.Report) (servedS, localS, edgeJ float64) {
+// included.
+func (f *flight) servedS(d *telemetry.Decision, r *telemetry.Report) (servedS, localS float64) {
 	p := &f.Physics
 	task := taskOf(r.Task)
 	ownS := task.LocalTimeS(r.CPUHz)
 	localS = p.PenalizedDelayS(task, ownS)
 	if d.Aircraft == 0 {
-		return localS, localS, 0
+		return localS, localS
 	}
 	share := shareOf(p, r.Gain[d.Aircraft], d.CPUHz)
-	return p.PenalizedDelayS(task, physics.CompletionS(ownS, task.OffloadTimeS(share), d.Offload)), localS, p.EdgeJ(task, share, d.Offload)
+	return p.PenalizedDelayS(task, physics.CompletionS(ownS, task.OffloadTimeS(share), d.Offload)), localS
 }
 
 func (c *check) pays() {
@@ -204,10 +199,9 @@ func (c *check) pays() {
 		if _, known := r.Gain[d.Aircraft]; !known || r.Task == nil || d.ReportSlot != nil {
 			return
 		}
-		servedS, localS, _ := c.servedS(&d.Decision, &r.Report)
-		c.atMost(d.timeS, servedS, localS*(1+1e-6)+1e-9,
-			"user %s is served in %.3f s by aircraft %d in slot %d, and would serve itself in %.3f s",
-			d.user, servedS, d.Aircraft, d.Slot, localS)
+		servedS, localS := c.servedS(&d.Decision, &r.Report)
+		c.atMost(d.timeS, servedS, localS*(1+1e-6)+1e-9, "user %s is served in %.3f s by aircraft %d in slot %d, and would serve itself "+
+			"in %.3f s", d.user, servedS, d.Aircraft, d.Slot, localS)
 	})
 }
 
@@ -255,6 +249,7 @@ func (a *aircraft) lately(timeS, forS float64) []state {
 	return a.states[max(from-1, 0):min(to+1, len(a.states))]
 }
 
+// compare puts equal numbers in no order.
 func compare(a, b float64) int {
 	if a < b {
 		return -1
@@ -708,10 +703,10 @@ func (c *check) contact() {
 		if c.stateAt(x.fromS) != telemetry.StateFlying {
 			return
 		}
-		for _, o := range c.orders { // a command is contact, and its order counts
-			if o.accepted && o.deliveredS > x.fromS && o.deliveredS < x.toS {
-				return
-			}
+		if slices.ContainsFunc(c.orders, func(o *order) bool { // a command is contact, and its order counts
+			return o.accepted && o.deliveredS > x.fromS && o.deliveredS < x.toS
+		}) {
+			return
 		}
 		away := slices.Clip(overStates)
 		if at := x.fromS + holdS*c.Speed; holdS > 0 && x.toS > at+withinS {
@@ -733,10 +728,9 @@ func (c *check) contact() {
 		for _, a := range c.aircraft {
 			fly := a.offboard.and(a.led).and(spans{{x.fromS + c.Absence.BrokerHoldS*c.Speed + withinS, x.toS}})
 			returnsS := x.fromS + c.Absence.BrokerReturnS*c.Speed
-			returned := spans{{returnsS + withinS, x.toS}}
 			c.always(a, fly.and(spans{{0, returnsS - 1}}), 0, func(s *state) (value, bound float64) { return s.speedMPS(), stillMPS },
 				"without the broker aircraft %[1]d flies on")
-			c.always(a, fly.and(returned), 0, func(s *state) (value, bound float64) {
+			c.always(a, fly.and(spans{{returnsS + withinS, x.toS}}), 0, func(s *state) (value, bound float64) {
 				if home, ok := a.homeAt(s.timeS); ok && s.speedMPS() < stillMPS {
 					return horizontalM(sub(s.PositionM, home)), homeM
 				}
