@@ -376,15 +376,15 @@ func (m *mission) injectBrokerLoss(ctx context.Context, f fault) error {
 	if f.Kind == BrokerGoneReturn {
 		afterS = brokerReturnS
 	}
-	began := m.elapsedSlots()
-	address := m.broker.Address
-	m.noteFault(record.BrokerDown, 0, false, "")
-	m.broker.Close()
-	m.crew.noteOutage()
-	if m.plan.flaps() {
-		if err := m.flapBroker(ctx, address); err != nil {
+	began, address := m.elapsedSlots(), m.broker.Address
+	m.closeBroker()
+	if m.plan.flaps() { // it comes back for a moment
+		m.sleepSlots(ctx, flapEveryS-flapForS)
+		if err := m.openBroker(ctx, address); err != nil {
 			return err
 		}
+		m.sleepSlots(ctx, flapForS)
+		m.closeBroker()
 	}
 	m.sleepSlots(ctx, afterS+brokerExtraSlots-(m.elapsedSlots()-began))
 	if err := m.openBroker(ctx, address); err != nil {
@@ -397,19 +397,6 @@ func (m *mission) injectBrokerLoss(ctx context.Context, f fault) error {
 	return nil
 }
 
-// flapBroker has a broker that is away come back for a moment.
-func (m *mission) flapBroker(ctx context.Context, address string) error {
-	m.sleepSlots(ctx, flapEveryS-flapForS)
-	if err := m.openBroker(ctx, address); err != nil {
-		return err
-	}
-	m.sleepSlots(ctx, flapForS)
-	m.noteFault(record.BrokerDown, 0, false, "")
-	m.broker.Close()
-	m.crew.noteOutage()
-	return nil
-}
-
 // injectDiskStall has the leader's disk not finish a write for longer than its stream of
 // setpoints may go on.
 func (m *mission) injectDiskStall(ctx context.Context, f fault) (met bool, err error) {
@@ -419,7 +406,10 @@ func (m *mission) injectDiskStall(ctx context.Context, f fault) (met bool, err e
 		stallS += 8
 	}
 	release := m.hangDisk()
-	times := m.vehicleTimesS()
+	var times []float64
+	for _, a := range m.autopilots {
+		times = append(times, a.TimeS())
+	}
 	m.sleepSlots(ctx, beganBeforeS)
 	random := rand.New(rand.NewPCG(m.plan.Seed, 2))
 	for range 2 * perSlot { // one of them comes while a settlement is being written
@@ -528,14 +518,15 @@ func (m *mission) towardsAnother(i int) (velocity geo.Local) {
 // it, and the pilot repeats it.
 func (m *mission) injectPilotAct(ctx context.Context, f fault, act func(), shows func(autopilot.Heartbeat) bool) (met bool) {
 	i, a := f.Aircraft, m.autopilots[f.Aircraft]
+	acts := func(s autopilot.State) bool {
+		return shows(autopilot.Heartbeat{Mode: s.Mode, Armed: s.Armed, Failsafe: s.Failsafe})
+	}
 	for range 2 * f.DurationSlots {
-		s := a.State()
-		if !shows(autopilot.Heartbeat{Mode: s.Mode, Armed: s.Armed, Failsafe: s.Failsafe}) && (s.Armed || !s.Landed) {
+		if s := a.State(); !acts(s) && (s.Armed || !s.Landed) {
 			m.watch.take(i)
 			m.noteFault(record.PilotActs, i+1, false, string(f.Kind))
 			act()
-			s = a.State()
-			met = met || shows(autopilot.Heartbeat{Mode: s.Mode, Armed: s.Armed, Failsafe: s.Failsafe})
+			met = met || acts(a.State())
 		}
 		m.sleepSlots(ctx, 0.5)
 		if !m.watch.isPiloted(i) {
@@ -664,17 +655,10 @@ func (m *mission) noteLeaderReturned() {
 	m.leaderReturnedAt = m.elapsedSlots()
 }
 
-func (m *mission) vehicleTimesS() (s []float64) {
-	for _, a := range m.autopilots {
-		s = append(s, a.TimeS())
-	}
-	return s
-}
-
 // injectCrewRadioLoss is a loss of contact with the crew while the broker is reachable. Heartbeats that were recorded
 // before must not count as contact.
 func (m *mission) injectCrewRadioLoss(ctx context.Context, f fault) error {
-	const marginSlots = 6
+	const marginSlots = 12
 	m.noteFault(record.CrewSilent, 0, false, "")
 	m.crew.radioOff.Store(true)
 	defer func() {
@@ -689,12 +673,8 @@ func (m *mission) injectCrewRadioLoss(ctx context.Context, f fault) error {
 			m.sleepWall(replaying, heartbeatPeriodS)
 		}
 	}()
-	if f.Kind == CrewRadioReturn {
-		m.sleepWall(ctx, crewReturnS)
-	} else {
-		m.sleepWall(ctx, crewHoldS)
-	}
-	m.sleepSlots(ctx, 2*marginSlots)
+	m.sleepWall(ctx, map[FaultKind]float64{CrewRadioReturn: crewReturnS, CrewRadioHold: crewHoldS}[f.Kind])
+	m.sleepSlots(ctx, marginSlots)
 	return nil
 }
 
@@ -766,12 +746,15 @@ func (m *mission) injectForgedResults(ctx context.Context, f fault) {
 }
 
 func (m *mission) restartBroker(ctx context.Context, slots float64) error {
-	address := m.broker.Address
+	m.closeBroker()
+	m.sleepSlots(ctx, slots)
+	return m.openBroker(ctx, m.broker.Address)
+}
+
+func (m *mission) closeBroker() {
 	m.noteFault(record.BrokerDown, 0, false, "")
 	m.broker.Close()
 	m.crew.noteOutage()
-	m.sleepSlots(ctx, slots)
-	return m.openBroker(ctx, address)
 }
 
 func (m *mission) openBroker(ctx context.Context, address string) error {

@@ -395,15 +395,9 @@ const stockClimbS, stockLandingS = 45, 100
 // and the way home after the neighbours' landings, also if flying comes to cost more.
 func (m *mission) packForJ(i int, slots float64) float64 {
 	const watt, neighbourM, slowMPS = 170, 17, 5
-	climbS, homeS, waitS, factor := 12.0, 20.0, 0.0, 1.0
+	climbS, homeS, waitS, factor := 12.0, 20.0, 0.0, m.powerFactor(1.2)
 	if m.plan.StockRates {
 		climbS, homeS = stockClimbS, stockLandingS
-	}
-	if m.plan.Wind {
-		factor = 1.2
-	}
-	if m.plan.ShockSlot < m.plan.Slots {
-		factor *= m.world.Shock.Factor
 	}
 	for k, at := range m.stands {
 		if k != i && at.Sub(m.stands[i]).Norm() <= neighbourM {
@@ -415,18 +409,22 @@ func (m *mission) packForJ(i int, slots float64) float64 {
 	return reserveJ + watt*(climbS+outS+factor*(slots+outS+homeS+waitS))
 }
 
-// boundPackJ is about what aircraft i takes to touchdown at the stock rates, if it flies for as many
-// slots as its pack is to have charge for: at v*, and a little for computing.
-func (m *mission) boundPackJ(i int) float64 {
-	const slotW, hoverW = 142, 169
-	factor := 1.0
-	if m.plan.Wind {
-		factor = 1.15
+// powerFactor is what flying may cost over the formula: so much in wind, and what it comes to cost.
+func (m *mission) powerFactor(inWind float64) (factor float64) {
+	if factor = 1; m.plan.Wind {
+		factor = inWind
 	}
 	if m.plan.ShockSlot < m.plan.Slots {
 		factor *= m.world.Shock.Factor
 	}
-	return hoverW*stockClimbS + factor*(slotW*m.plan.Packs.SlotsOf[i]+hoverW*(stockLandingS+m.landingWaitS(i)))
+	return factor
+}
+
+// boundPackJ is about what aircraft i takes to touchdown at the stock rates, if it flies for as many
+// slots as its pack is to have charge for: at v*, and a little for computing.
+func (m *mission) boundPackJ(i int) float64 {
+	const slotW, hoverW = 142, 169
+	return hoverW*stockClimbS + m.powerFactor(1.15)*(slotW*m.plan.Packs.SlotsOf[i]+hoverW*(stockLandingS+m.landingWaitS(i)))
 }
 
 // landingWaitS is how long aircraft i may have to wait for others whose homes are near.

@@ -2,7 +2,6 @@ package judge
 
 import (
 	"math"
-	"slices"
 )
 
 // inTimeRules are of what comes too late to be of use.
@@ -51,7 +50,7 @@ func (c *check) climbsOn() {
 // comesIn: one that its pilot left outside is led in, at several metres a second.
 func (c *check) comesIn() {
 	const outM, lastsS, nearM = 1.5, 15, 40
-	if slices.ContainsFunc(c.aircraft, func(a *aircraft) bool { return c.outsideM(a.StandM) > 0 }) {
+	if c.homesOutsideM() > 0 {
 		c.finding.Assumed["a home is outside"]++
 		return
 	}

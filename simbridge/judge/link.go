@@ -697,11 +697,9 @@ func (c *check) commandedSpeed() {
 }
 
 func (c *check) commandedFence() {
-	homesM := 0.0 // the farthest outside, with room to wait beside it
-	for _, a := range c.aircraft {
-		if m := c.outsideM(a.StandM); m > 0 {
-			homesM = max(homesM, m+waitsBesideM)
-		}
+	homesM := c.homesOutsideM()
+	if homesM > 0 { // with room to wait beside it
+		homesM += waitsBesideM
 	}
 	for _, a := range c.aircraft {
 		homeward := c.homeward(a).or(newSpans(span{c.slotsEndS(), c.endS}))

@@ -157,15 +157,21 @@ func (f *flight) outsideM(p point) float64 {
 	return max(-p[0], -p[1], p[0]-f.Physics.AreaSideM, p[1]-f.Physics.AreaSideM)
 }
 
+// homesOutsideM is how far outside the area the farthest home is; 0: none is.
+func (f *flight) homesOutsideM() (mostM float64) {
+	for _, a := range f.aircraft {
+		mostM = max(mostM, f.outsideM(a.StandM))
+	}
+	return mostM
+}
+
 func (c *check) fence() {
 	const slackM, besideM = 5, 30 // one waits beside the home of another, outside the area
+	most := float64(slackM)
+	if m := c.homesOutsideM(); m > 0 {
+		most = m + besideM
+	}
 	for _, a := range c.aircraft {
-		most := float64(slackM)
-		for _, o := range c.aircraft {
-			if home := c.outsideM(o.StandM); home > 0 {
-				most = max(most, home+besideM)
-			}
-		}
 		c.always(a, a.led.and(a.inAir), 0, func(s *state) (float64, float64) { return c.outsideM(s.PositionM), most },
 			"aircraft %[1]d is %.1[2]f m outside in %[4]s, of %.0[3]f")
 	}
@@ -253,17 +259,22 @@ const aloneM = 40
 
 // heldFrom is that from so long after the hold, or its flight by setpoints, began, and so far from others.
 func (c *check) heldFrom(a *aircraft, afterS, nearM float64) spans {
-	in := a.offboard.and(a.led).from(afterS).and(c.crewHolds().from(afterS))
-	if when := c.near(a, nearM).and(in); len(when) > 0 {
-		c.finding.Assumed["another is near"] += when.lengthS()
-		in = in.without(when.wider(0, stopS))
-	}
+	in := c.alone(a, a.offboard.and(a.led).from(afterS).and(c.crewHolds().from(afterS)), nearM, stopS)
 	in = c.assumeAll(a, in, "link cut", "leader away", "low pack", "comes home by itself")
 	spent := c.spentSince(a)
 	if s := in.and(spent).lengthS(); s > 0 {
 		c.finding.Assumed["its pack is spent"] += s
 	}
 	return in.without(spent).without(c.homeward(a))
+}
+
+// alone leaves out of some times those in which another aircraft is near, and so long after them.
+func (c *check) alone(a *aircraft, in spans, nearM, laterS float64) spans {
+	near := c.near(a, nearM).and(in)
+	if len(near) > 0 {
+		c.finding.Assumed["another is near"] += near.lengthS()
+	}
+	return in.without(near.wider(0, laterS))
 }
 
 // spentSince is when an aircraft may leave since its pack is spent.
@@ -622,7 +633,7 @@ func (f *flight) stopsClimb(fromS, toS float64) bool {
 
 // rejoin: of those that flew by setpoints for three seconds before the leader was away, or the link for less than loses an aircraft.
 func (c *check) rejoin() {
-	const withinS, startsS = 10, 3.2
+	const withinS, startsS, diskS, streamS = 10, 3.2, 2.5, 5
 	loads := c.fault(0, record.LeaderLoads)
 	for _, x := range c.fault(0, record.LeaderDown) {
 		for _, a := range c.aircraft {
@@ -641,17 +652,12 @@ func (c *check) rejoin() {
 					"contact lost", "comes home by itself", "disk stands", "low pack")
 			}
 		}
-		c.rejoinsAfterDisk(a)
-	}
-}
-
-// rejoinsAfterDisk: setpoints go on, and then end, while the disk stands; they end the failsafe's Hold as soon as they come again.
-func (c *check) rejoinsAfterDisk(a *aircraft) {
-	const withinS, streamS = 2.5, 5
-	for _, x := range c.fault(0, "disk_stall") {
-		if x.toS-x.fromS > streamS && !a.isCopter() {
-			c.rejoins(a, span{x.fromS + streamS, x.toS}, x.toS, withinS, "its leader's disk", "link cut", "lost heartbeats",
-				"late datagrams", "leader away", "broker away", "low pack", "mode refused")
+		// Setpoints go on, and then end, while the disk stands; they end the failsafe's Hold as soon as they come again.
+		for _, x := range c.fault(0, "disk_stall") {
+			if x.toS-x.fromS > streamS && !a.isCopter() {
+				c.rejoins(a, span{x.fromS + streamS, x.toS}, x.toS, diskS, "its leader's disk", "link cut", "lost heartbeats",
+					"late datagrams", "leader away", "broker away", "low pack", "mode refused")
+			}
 		}
 	}
 }
@@ -667,12 +673,7 @@ func (c *check) rejoins(a *aircraft, x span, backS, withinS float64, what string
 	if s := a.at(backS); s.OnGround || s.Mode == land {
 		return
 	}
-	again := math.Inf(1)
-	for _, y := range a.offboard {
-		if y.toS > backS {
-			again = min(again, max(y.fromS, backS))
-		}
-	}
+	again := a.offboard.and(spans{{backS, math.Inf(1)}}).firstS()
 	if s := a.at(backS + withinS); math.IsInf(again, 1) && (s.Mode == land || s.OnGround) {
 		return
 	}
@@ -732,11 +733,8 @@ func (c *check) isTaken(a *aircraft, place point, timeS float64) bool {
 		if o == a {
 			continue
 		}
-		if s := o.at(timeS); s.heightM() < upM && horizontalM(sub(s.PositionM, place)) < c.Physics.SeparationM {
-			c.finding.Assumed["its home is taken"]++
-			return true
-		}
-		there := 0
+		s, there := o.at(timeS), 0
+		lies := s.heightM() < upM && horizontalM(sub(s.PositionM, place)) < c.Physics.SeparationM
 		for _, s := range o.states {
 			nearM := c.Physics.SeparationM
 			if !o.isLed(s.timeS) { // it gives way to nobody
@@ -746,7 +744,7 @@ func (c *check) isTaken(a *aircraft, place point, timeS float64) bool {
 				there++
 			}
 		}
-		if float64(there)*record.PeriodS > overS {
+		if lies || float64(there)*record.PeriodS > overS {
 			c.finding.Assumed["its home is taken"]++
 			return true
 		}
@@ -841,11 +839,7 @@ func (c *check) flew() {
 	const meanMPS, leastS, windShare, nearM = 3, 20, 0.1, 40
 	for _, a := range c.aircraft {
 		in := a.offboard.and(a.led).and(spans{{c.epochS + 2, c.slotsEndS()}}).without(c.crewHolds().wider(0, 2)).without(c.homeward(a))
-		if near := c.near(a, nearM).and(in); len(near) > 0 {
-			c.finding.Assumed["another is near"] += near.lengthS()
-			in = in.without(near)
-		}
-		in = c.assumeAll(a, in, "contact lost", "comes home by itself", "broker away", "leader away", "link cut", "low pack", "disk stands")
+		in = c.assumeAll(a, c.alone(a, in, nearM, 0), "contact lost", "comes home by itself", "broker away", "leader away", "link cut", "low pack", "disk stands")
 		flownM, flownS := 0.0, in.lengthS()
 		for k := 1; k < len(a.states); k++ {
 			if in.contains(a.states[k].timeS) {
