@@ -364,13 +364,10 @@ func (f *flight) addAnswer(timeS float64, a telemetry.Ack) {
 }
 
 // missionOrders are the accepted commands of some actions, at the time at which they were delivered.
-func (f *flight) missionOrders(actions ...string) (all []*order) {
-	for _, o := range f.orders {
-		if o.kind == telemetry.KindMission && o.accepted && slices.Contains(actions, o.mission.Action) {
-			all = append(all, o)
-		}
-	}
-	return all
+func (f *flight) missionOrders(actions ...string) []*order {
+	return slices.DeleteFunc(slices.Clone(f.orders), func(o *order) bool {
+		return o.kind != telemetry.KindMission || !o.accepted || !slices.Contains(actions, o.mission.Action)
+	})
 }
 
 // takesOff reports whether it has aircraft take off, if it is obeyed.

@@ -34,14 +34,14 @@ var foreseenRules = []Rule{
 func (f *flight) packsFrom(timeS float64) *telemetry.Budget {
 	const settledS = 2
 	var last *order
-	for _, o := range f.orders {
-		if !o.accepted || !o.isRequest() || o.deliveredS > timeS {
-			continue
-		}
-		if o.answeredS > timeS-settledS {
+	for _, o := range f.requests() {
+		switch {
+		case o.deliveredS > timeS:
+		case o.answeredS > timeS-settledS:
 			return nil
+		default:
+			last = o
 		}
-		last = o
 	}
 	if last == nil || len(last.budget.Packs) == 0 {
 		return nil

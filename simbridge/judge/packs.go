@@ -25,8 +25,8 @@ var packRules = []Rule{
 
 // kept is what the last budget until a moment says of an aircraft's pack, and how many it wants to stay up; nil: nothing.
 func (f *flight) kept(a *aircraft, timeS float64) (p *telemetry.Pack, up int) {
-	for _, o := range f.orders {
-		if o.accepted && o.deliveredS <= timeS && o.isRequest() {
+	for _, o := range f.requests() {
+		if o.deliveredS <= timeS {
 			p, up = packOf(&o.budget, a.number), leastUp(&o.budget)
 		}
 	}

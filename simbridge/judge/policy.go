@@ -56,12 +56,14 @@ func (f *flight) comparable() int {
 	slots := 0
 	for ; slots < len(f.beacons) && slots < f.Slots; slots++ {
 		b, from := &f.beacons[slots], f.epochS+float64(slots)
-		if b.Slot.Slot != slots || len(b.Offer.Aircraft) != len(f.aircraft) || f.packsSpent(from+1) ||
+		if b.Slot.Slot != slots || len(b.Offer.Aircraft) != len(f.aircraft) ||
 			slices.ContainsFunc(f.faults, func(x faultSpan) bool { return x.fromS < from+1 && !slices.Contains(bearable, x.kind) }) ||
 			slices.ContainsFunc(f.orders, func(o *order) bool {
 				return o.accepted && o.answeredS < from+1 && (o.mission.Action != "" && o.answeredS > f.epochS || o.budget.Scope != "")
 			}) ||
-			slices.ContainsFunc(f.aircraft, func(a *aircraft) bool { return !a.led.contains(from) || !a.led.contains(from+1) }) {
+			slices.ContainsFunc(f.aircraft, func(a *aircraft) bool {
+				return f.packSpent(a, from+1) || !a.led.contains(from) || !a.led.contains(from+1)
+			}) {
 			break
 		}
 	}

@@ -188,14 +188,13 @@ func (c *check) dispatch() {
 	}
 	unreported := c.unreported()
 	allLeast, allCostS, dear := 0.0, 0.0, 0
-	for k := range c.beacons {
-		b := &c.beacons[k]
-		if k+1 == len(c.beacons) || c.beacons[k+1].Slot.Slot != b.Slot.Slot+1 {
+	for k := range len(c.beacons) - 1 {
+		b, next := &c.beacons[k], &c.beacons[k+1]
+		if next.Slot.Slot != b.Slot.Slot+1 {
 			continue
 		}
-		price := c.beacons[k+1].Offer.PriceSPerJ
-		least, costS := 0.0, math.Inf(1)
-		x := c.slotOf(b, &c.beacons[k+1], decisions)
+		price, least, costS := next.Offer.PriceSPerJ, 0.0, math.Inf(1)
+		x := c.slotOf(b, next, decisions)
 		if len(x.names) == 0 || price >= budget.MaxPriceSPerJ && !x.serves() {
 			continue // there is nobody to serve, or nothing to spend
 		}
@@ -218,7 +217,7 @@ func (c *check) dispatch() {
 			"storm") || c.excusesFrom(b.timeS, b.timeS+1, "forged results") {
 			continue
 		}
-		if costS-least > bound && c.packsSpent(b.timeS) {
+		if costS-least > bound && slices.ContainsFunc(c.aircraft, func(a *aircraft) bool { return c.packSpent(a, b.timeS) }) {
 			c.finding.Assumed["packs spent"]++
 			continue
 		}
@@ -229,15 +228,8 @@ func (c *check) dispatch() {
 			allLeast, allCostS = allLeast+least, allCostS+costS
 		}
 		// How many come is a belief: what it costs in one slot is no fault, and in one after the other it is.
-		if dear++; costS-least <= bound {
-			dear = 0
-		}
-		if dear > 0 && dear < lasting {
-			c.finding.Active++
-			continue
-		}
-		c.atMost(b.timeS, costS-least, bound, "what was decided in slot %d costs %.2f s at %.3g s/J, the exact dispatch %.2f s (%d users)",
-			b.Slot.Slot, costS, price, least, len(x.names))
+		c.lasting(&dear, lasting, b.timeS, costS-least, bound, "what was decided in slot %d costs %.2f s at %.3g s/J, the exact dispatch "+
+			"%.2f s (%d users)", b.Slot.Slot, costS, price, least, len(x.names))
 	}
 	if allLeast > 0 {
 		c.atMost(c.endS, allCostS-allLeast, flightShare*allLeast+flightSlackS, "what was decided costs %.1f s, the exact dispatch %.1f s",
@@ -250,11 +242,6 @@ const dearSPerJ = 0.05
 
 // beliefShare is what decisions on beliefs cost more than those on reports, by what was reported.
 const beliefShare = 0.25
-
-// packsSpent reports whether the pack of an aircraft is spent.
-func (f *flight) packsSpent(timeS float64) bool {
-	return slices.ContainsFunc(f.aircraft, func(a *aircraft) bool { return f.packSpent(a, timeS) })
-}
 
 // packSpent reports whether a pack has hardly more than the reserve and the way home, so that it limits what its aircraft
 // computes, and sends it home.

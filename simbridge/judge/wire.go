@@ -517,13 +517,10 @@ func (c *check) besideHomes(o *order) {
 }
 
 // genuine are the commands that the crew gave, and that can be answered.
-func (f *flight) genuine() (all []*order) {
-	for _, o := range f.orders {
-		if telemetry.ValidID(o.id) && !strings.HasPrefix(o.id, record.Forged) {
-			all = append(all, o)
-		}
-	}
-	return all
+func (f *flight) genuine() []*order {
+	return slices.DeleteFunc(slices.Clone(f.orders), func(o *order) bool {
+		return !telemetry.ValidID(o.id) || strings.HasPrefix(o.id, record.Forged)
+	})
 }
 
 func (c *check) acknowledged() {
@@ -552,6 +549,11 @@ func (o *order) isRequest() bool {
 	return o.kind == telemetry.KindBudget || o.kind == telemetry.KindPreference || o.mission.Action == telemetry.ActionNew
 }
 
+// requests are those that were accepted.
+func (f *flight) requests() []*order {
+	return slices.DeleteFunc(slices.Clone(f.orders), func(o *order) bool { return !o.accepted || !o.isRequest() })
+}
+
 // shows reports whether a status shows what an order asked for.
 func (o *order) shows(s *status) bool {
 	switch {
@@ -566,12 +568,7 @@ func (o *order) shows(s *status) bool {
 }
 
 func (c *check) inForce() {
-	var accepted []*order
-	for _, o := range c.orders {
-		if o.accepted && o.isRequest() {
-			accepted = append(accepted, o)
-		}
-	}
+	accepted := c.requests()
 	const sameS = 0.01 // a status that waited for the disk is published as the answer is
 	for s := range pointers(c.statuses) {
 		var last *order
@@ -699,27 +696,21 @@ func (c *check) contact() {
 	if c.Absence == nil {
 		return
 	}
-	lost := func(x span, holdS, returnS float64, what string) {
-		if c.stateAt(x.fromS) != telemetry.StateFlying {
-			return
-		}
-		if slices.ContainsFunc(c.orders, func(o *order) bool { // a command is contact, and its order counts
-			return o.accepted && o.deliveredS > x.fromS && o.deliveredS < x.toS
+	away, holdS, returnS := slices.Clip(overStates), c.Absence.CrewHoldS, c.Absence.CrewReturnS
+	for _, x := range c.fault(0, record.CrewSilent) {
+		if c.stateAt(x.fromS) != telemetry.StateFlying || slices.ContainsFunc(c.orders, func(o *order) bool {
+			return o.accepted && o.deliveredS > x.fromS && o.deliveredS < x.toS // a command is contact, and its order counts
 		}) {
-			return
+			continue
 		}
-		away := slices.Clip(overStates)
 		if at := x.fromS + holdS*c.Speed; holdS > 0 && x.toS > at+withinS {
-			c.within(at, c.reaches(x.fromS, append(away, telemetry.StateHolding)...), withinS, "the mission flies on without %s", what)
+			c.within(at, c.reaches(x.fromS, append(away, telemetry.StateHolding)...), withinS, "the mission flies on without the crew")
 		}
 		if at := x.fromS + returnS*c.Speed; returnS > 0 && x.toS > at+withinS {
-			c.within(at, c.reaches(x.fromS, away...), withinS, "the mission does not return without %s", what)
+			c.within(at, c.reaches(x.fromS, away...), withinS, "the mission does not return without the crew")
 		} else if c.stateAt(x.toS) == telemetry.StateHolding && c.slotAt(x.toS)+backS < float64(c.Slots) {
-			c.within(x.toS, c.reaches(x.toS, append(away, telemetry.StateFlying)...), backS, "%s is back, and the mission holds on", what)
+			c.within(x.toS, c.reaches(x.toS, append(away, telemetry.StateFlying)...), backS, "the crew is back, and the mission holds on")
 		}
-	}
-	for _, x := range c.fault(0, record.CrewSilent) {
-		lost(x, c.Absence.CrewHoldS, c.Absence.CrewReturnS, "the crew")
 	}
 	const lastsS = 5                                                           // a contact that counts
 	for _, x := range c.fault(0, record.BrokerDown).wider(0, lastsS*c.Speed) { // nobody is told: it shows in how they fly
@@ -744,8 +735,8 @@ func (c *check) contact() {
 func (c *check) ceiling() {
 	const margin, above, slackJ = 1.03, 0.005, 200.0
 	var last *order
-	for _, o := range c.orders {
-		if o.accepted && o.isRequest() && (last == nil || o.answeredS > last.answeredS) {
+	for _, o := range c.requests() {
+		if last == nil || o.answeredS > last.answeredS {
 			last = o
 		}
 	}
