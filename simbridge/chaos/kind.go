@@ -57,12 +57,7 @@ func (x coverageCell) isOfPacks() bool {
 		(x.Kind != PilotPosition || x.State != Landing && x.State != Done)
 }
 
-// copterFaults are of an ArduCopter alone. They are no part of the other runs' cells, so that what
-// was drawn of those before stays as it is.
-var copterFaults = []coverageCell{
-	{StationSilence, Climbing}, {StationSilence, Flying}, {StationSilence, Holding}, {StationSilence, Landing},
-	{PilotReturn, Climbing}, {PilotReturn, Flying}, {PilotReturn, Holding}, {PilotReturn, Stopped},
-}
+var copterFaults = cellsOf(copterFaultTable)
 
 // isOfCopters reports whether a fault is of an ArduCopter alone.
 func (x coverageCell) isOfCopters() bool { return slices.Contains(copterFaults, x) }

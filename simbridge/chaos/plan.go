@@ -392,13 +392,10 @@ func (p *plan) drawSituation(c *Config, k int) {
 	p.BoundedPacks = p.Ending == endSlots && !p.losesCrewRadio() && !p.hasFault(PilotDisarm, PilotPosition, PilotHold, KillInGap,
 		DiskRefuses, BatterySwap, LowBattery) &&
 		!slices.ContainsFunc(p.Faults, func(f fault) bool { return delays(f.Kind) })
-	switch one(6) {
-	case true:
+	if one(6) {
 		p.SpeedMaxMPS = 5 + 5*r.Float64()
-	case false:
-		if one(6) && !p.StockRates {
-			p.AutopilotMaxMPS = 5 + 5*r.Float64()
-		}
+	} else if one(6) && !p.StockRates {
+		p.AutopilotMaxMPS = 5 + 5*r.Float64()
 	}
 	for gained := one(3); len(p.SensorGain) < c.Aircraft; {
 		gain := 0.95 + 0.12*r.Float64()

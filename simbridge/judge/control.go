@@ -74,7 +74,7 @@ func (c *check) comesNearer(a *aircraft, o *order) {
 	before, after := a.at(o.answeredS), a.at(o.answeredS+withinS)
 	fromM := horizontalM(sub(before.PositionM, home))
 	if !ok || fromM < nearM || whole[0].toS > c.endS || after.Mode == land || after.OnGround ||
-		len(whole.without(a.offboard.and(a.led))) > 0 ||
+		len(whole.without(a.commanded())) > 0 ||
 		len(whole.and(c.near(a, besideM))) > 0 || c.excusesFrom(whole[0].fromS, whole[0].toS, "leader away", "link cut", "lost heartbeats",
 		"late datagrams", "station silent", "low pack", "comes home by itself") {
 		return

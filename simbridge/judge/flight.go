@@ -607,6 +607,9 @@ func (f *flight) leaderUpSince(timeS float64) float64 {
 
 func (a *aircraft) isCopter() bool { return strings.HasPrefix(a.Autopilot, "ardu") }
 
+// commanded is when it flies by its leader's setpoints.
+func (a *aircraft) commanded() spans { return a.offboard.and(a.led) }
+
 // isLed reports whether an aircraft is its leader's to command.
 func (a *aircraft) isLed(timeS float64) bool { return a.led.contains(timeS) }
 

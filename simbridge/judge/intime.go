@@ -55,7 +55,7 @@ func (c *check) comesIn() {
 		return
 	}
 	for _, a := range c.aircraft {
-		in := a.offboard.and(a.led).and(spans{{c.epochS, c.slotsEndS()}})
+		in := a.commanded().and(spans{{c.epochS, c.slotsEndS()}})
 		in = c.assumeAll(a, in, "leader away", "link cut", "contact lost", "comes home by itself", "disk stands", "late datagrams")
 		c.always(a, in.without(c.near(a, nearM)), lastsS, func(s *state) (float64, float64) {
 			return c.outsideM(s.PositionM), outM + a.toldM() + a.GustMPS2

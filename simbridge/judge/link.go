@@ -184,13 +184,13 @@ func (a *aircraft) beatsThat(show func(*heartbeat) bool) spans {
 // sends anything.
 func (c *check) deaf(a *aircraft) (all spans) {
 	for _, x := range c.faults {
-		switch {
-		case x.kind != record.LeaderDown:
-		case x.text == "stopped":
-			all = append(all, span{x.fromS, x.toS})
-		default:
-			all = append(all, span{x.fromS, a.shownS(x.toS, func(heartbeat) bool { return true }) + a.graceS()})
+		if x.kind != record.LeaderDown {
+			continue
 		}
+		if x.text != "stopped" {
+			x.toS = a.shownS(x.toS, func(heartbeat) bool { return true }) + a.graceS()
+		}
+		all = append(all, x.span)
 	}
 	return newSpans(all...)
 }
@@ -317,10 +317,12 @@ func (c *check) unordered() {
 		for _, o := range c.armOrders(a) {
 			ordered = append(ordered, span{o.fromS, o.toS + a.linkSlackS()})
 		}
-		grounded := a.in(func(s *state) bool { return s.Landed && !s.Armed })
-		c.none(a, grounded.without(newSpans(ordered...)).without(c.deaf(a)), (*arrival).commands, "is on the ground without an order")
+		c.none(a, a.off().without(newSpans(ordered...)).without(c.deaf(a)), (*arrival).commands, "is on the ground without an order")
 	}
 }
+
+// off is when an aircraft is on the ground with its motors off.
+func (a *aircraft) off() spans { return a.in(func(s *state) bool { return s.Landed && !s.Armed }) }
 
 func (c *check) arm() {
 	const toldS = 4 // of its checks
@@ -367,20 +369,18 @@ func (c *check) takeOff() {
 
 func (c *check) ground() {
 	for _, a := range c.aircraft {
-		off := a.in(func(s *state) bool { return s.Landed && !s.Armed })
 		shown := a.beatsThat(func(h *heartbeat) bool { return !h.Armed }).from(a.LinkS + a.linkSlackS())
-		c.none(a, off.and(shown).without(c.deaf(a)), (*arrival).isSetpoint, "is known to be on the ground with its motors off")
+		c.none(a, a.off().and(shown).without(c.deaf(a)), (*arrival).isSetpoint, "is known to be on the ground with its motors off")
 	}
 }
 
 // silent is when an aircraft has sent no HEARTBEAT for some time.
 func (a *aircraft) silent(forS float64) (all spans) {
 	for k, h := range a.beats {
-		toS := math.Inf(1)
-		if k+1 < len(a.beats) {
-			toS = a.beats[k+1].timeS
+		all = append(all, span{h.timeS + forS, math.Inf(1)})
+		if k > 0 {
+			all[k-1].toS = h.timeS
 		}
-		all = append(all, span{h.timeS + forS, toS})
 	}
 	return newSpans(all...)
 }
@@ -402,7 +402,7 @@ func (c *check) noPosition() {
 func (c *check) gap() {
 	const most, soonS, againS = 2 * periodS, 1, 2
 	for _, a := range c.aircraft {
-		in := a.offboard.and(a.led)
+		in := a.commanded()
 		if a.isCopter() { // it is in GUIDED at the end of its take-off, before a HEARTBEAT shows it
 			in = in.from(shownS)
 		}

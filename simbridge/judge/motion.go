@@ -187,7 +187,7 @@ func (c *check) height() {
 		bandM := 8 + a.GustMPS2 + a.DriftM // with a second squared of gusts
 		c.always(a, a.led.and(a.inAir), 0, func(s *state) (float64, float64) { return s.PositionM[2] - h, bandM },
 			"aircraft %[1]d is %.1[2]f m above H in %[4]s")
-		if s := a.at(c.epochS); a.offboard.and(a.led).contains(c.epochS) {
+		if s := a.at(c.epochS); a.commanded().contains(c.epochS) {
 			c.atMost(c.epochS, h-s.PositionM[2], climbFirstM+a.DriftM, "aircraft %d is at %.1f m as the slots begin", a.number,
 				s.PositionM[2])
 		}
@@ -195,7 +195,7 @@ func (c *check) height() {
 		c.always(a, low.without(c.near(a, nearM)), 0, func(s *state) (float64, float64) { return s.speedMPS(), climbsMPS + a.GustMPS2 },
 			"aircraft %[1]d flies at %.1[2]f m/s at a height of %.0[5]f m")
 		var level []span
-		for _, x := range a.offboard.and(a.led) {
+		for _, x := range a.commanded() {
 			climbS := 10.0
 			if below := h - a.at(x.fromS).PositionM[2]; a.climbMPS > 0 && below > bandM {
 				climbS += 1.2 * below / a.climbMPS
@@ -209,7 +209,7 @@ func (c *check) height() {
 
 func (c *check) speed() {
 	for _, a := range c.aircraft {
-		c.always(a, a.offboard.and(a.led).from(3), 0, func(s *state) (float64, float64) { return s.speedMPS(), 1.1*a.speedMPS + 1 },
+		c.always(a, a.commanded().from(3), 0, func(s *state) (float64, float64) { return s.speedMPS(), 1.1*a.speedMPS + 1 },
 			"aircraft %[1]d flies at %.1[2]f m/s, the limit is "+fmt.Sprintf("%.1f", a.speedMPS))
 	}
 }
@@ -259,7 +259,7 @@ const aloneM = 40
 
 // heldFrom is that from so long after the hold, or its flight by setpoints, began, and so far from others.
 func (c *check) heldFrom(a *aircraft, afterS, nearM float64) spans {
-	in := c.alone(a, a.offboard.and(a.led).from(afterS).and(c.crewHolds().from(afterS)), nearM, stopS)
+	in := c.alone(a, a.commanded().from(afterS).and(c.crewHolds().from(afterS)), nearM, stopS)
 	in = c.assumeAll(a, in, "link cut", "leader away", "low pack", "comes home by itself")
 	spent := c.spentSince(a)
 	if s := in.and(spent).lengthS(); s > 0 {
@@ -360,7 +360,7 @@ func (c *check) movesOn() {
 		}
 		flying, most := false, 0.0
 		for _, a := range c.aircraft {
-			if in := a.offboard.and(a.led).and(spans{{from, to}}); in.lengthS() < withinS-1 ||
+			if in := a.commanded().and(spans{{from, to}}); in.lengthS() < withinS-1 ||
 				c.excusesAny(a.number, to, "link cut", "leader away", "low pack") || c.homeward(a).contains(to) {
 				continue
 			}
@@ -665,7 +665,7 @@ func (c *check) rejoin() {
 // rejoins checks that an aircraft follows setpoints again, soon after what it lacked is back.
 func (c *check) rejoins(a *aircraft, x span, backS, withinS float64, what string, excuses ...string) {
 	const flewS, brakesS = 3, 5 // a stop brakes by setpoints before it holds
-	flew := a.offboard.and(a.led).and(spans{{x.fromS - flewS, x.fromS}}).lengthS() > flewS-0.2
+	flew := a.commanded().and(spans{{x.fromS - flewS, x.fromS}}).lengthS() > flewS-0.2
 	if math.IsInf(x.toS, 1) || !flew || math.IsInf(backS, 1) || c.excusesAny(a.number, backS, excuses...) ||
 		a.led.not().touches(x.fromS, backS+withinS) || c.stopsClimb(x.fromS-flewS-brakesS, backS+withinS) {
 		return
@@ -838,8 +838,9 @@ func (c *check) leftUp() {
 func (c *check) flew() {
 	const meanMPS, leastS, windShare, nearM = 3, 20, 0.1, 40
 	for _, a := range c.aircraft {
-		in := a.offboard.and(a.led).and(spans{{c.epochS + 2, c.slotsEndS()}}).without(c.crewHolds().wider(0, 2)).without(c.homeward(a))
-		in = c.assumeAll(a, c.alone(a, in, nearM, 0), "contact lost", "comes home by itself", "broker away", "leader away", "link cut", "low pack", "disk stands")
+		in := a.commanded().and(spans{{c.epochS + 2, c.slotsEndS()}}).without(c.crewHolds().wider(0, 2)).without(c.homeward(a))
+		in = c.assumeAll(a, c.alone(a, in, nearM, 0), "contact lost", "comes home by itself", "broker away", "leader away", "link cut",
+			"low pack", "disk stands")
 		flownM, flownS := 0.0, in.lengthS()
 		for k := 1; k < len(a.states); k++ {
 			if in.contains(a.states[k].timeS) {

@@ -45,7 +45,8 @@ func (c *check) reserve() {
 	const share = 0.02
 	for _, a := range c.aircraft {
 		for _, l := range a.landings() {
-			if p, _ := c.kept(a, l.at.timeS); p != nil && p.ReserveJ != nil && *p.ReserveJ > 0 && !c.excuses("low pack", a.number, l.at.timeS) {
+			p, _ := c.kept(a, l.at.timeS)
+			if p != nil && p.ReserveJ != nil && *p.ReserveJ > 0 && !c.excuses("low pack", a.number, l.at.timeS) {
 				c.atMost(l.at.timeS, (1-share)**p.ReserveJ, l.at.LeftJ, "aircraft %d touches down with %.0f J, and is to keep %.0f",
 					a.number, l.at.LeftJ, *p.ReserveJ)
 			}

@@ -393,7 +393,7 @@ func (c *check) measuredOften() {
 		steady, monitorS := !r.Missed && !c.excusesFrom(endS-settlesS, endS, "leader away", "disk stands", "link cut", "battery misread",
 			"late datagrams", "wrong sample", "lost heartbeats"), 0.0
 		for _, a := range c.aircraft {
-			x, ok := a.offboard.and(a.led).at(endS)
+			x, ok := a.commanded().at(endS)
 			steady = steady && ok && x.fromS < endS-settlesS && !c.homeward(a).contains(endS) && !c.unread(a).touches(endS-settlesS, endS)
 			monitorS = max(monitorS, a.MonitorS)
 		}

@@ -96,9 +96,8 @@ func (c *check) decisionsOf(f func(d *decision, a *aircraft)) {
 
 func (c *check) serves() {
 	const knownS = 2.5 // a HEARTBEAT old, and a decision
-	commanded, leaves := map[int]spans{}, map[int]spans{}
+	leaves := map[int]spans{}
 	for _, a := range c.aircraft {
-		commanded[a.number] = a.offboard.and(a.led)
 		leaves[a.number] = spansOf(c.statuses, func(s *status) float64 { return s.timeS }, func(s *status) bool {
 			return slices.ContainsFunc(s.Aircraft, func(t telemetry.StatusAircraft) bool {
 				return t.Number == a.number && t.Duty == telemetry.DutyLeaving
@@ -109,7 +108,7 @@ func (c *check) serves() {
 		c.holds(d.timeS, d.Aircraft <= len(c.aircraft), "user %s is sent to aircraft %d", d.user, d.Aircraft)
 	}
 	c.decisionsOf(func(d *decision, a *aircraft) {
-		agoS := d.timeS - commanded[a.number].lastBefore(d.timeS)
+		agoS := d.timeS - a.commanded().lastBefore(d.timeS)
 		if agoS > knownS && c.excusesAny(a.number, d.timeS, "lost heartbeats", "late datagrams", "leader away") {
 			return
 		}
@@ -432,7 +431,7 @@ func (c *check) floor() {
 		}
 		spentJ, all := 0.0, true
 		for _, a := range c.aircraft {
-			all = all && a.offboard.and(a.led).contains(s.timeS) && !c.homeward(a).contains(s.timeS)
+			all = all && a.commanded().contains(s.timeS) && !c.homeward(a).contains(s.timeS)
 			spentJ += a.spentJ(c.epochS+float64(s.Slot+1)) - a.spentJ(c.epochS)
 		}
 		// The leader may count one that does not fly for it, or not.
@@ -717,7 +716,7 @@ func (c *check) contact() {
 		x.toS -= lastsS * c.Speed
 		const stillMPS, homeM = 3, 10
 		for _, a := range c.aircraft {
-			fly := a.offboard.and(a.led).and(spans{{x.fromS + c.Absence.BrokerHoldS*c.Speed + withinS, x.toS}})
+			fly := a.commanded().and(spans{{x.fromS + c.Absence.BrokerHoldS*c.Speed + withinS, x.toS}})
 			returnsS := x.fromS + c.Absence.BrokerReturnS*c.Speed
 			c.always(a, fly.and(spans{{0, returnsS - 1}}), 0, func(s *state) (value, bound float64) { return s.speedMPS(), stillMPS },
 				"without the broker aircraft %[1]d flies on")
