@@ -218,14 +218,9 @@ func (c *crew) handleAck(id string, ack telemetry.Ack, m telemetry.Message) *req
 	return req
 }
 
-// anyRequest reports whether a condition holds for one of the commands sent. Called
-// with the lock held.
-func (c *crew) anyRequest(is func(*request) bool) bool {
-	return slices.ContainsFunc(slices.Collect(maps.Values(c.requests)), is)
-}
-
+// hasUnanswered reports whether a command was not answered. Called with the lock held.
 func (c *crew) hasUnanswered() bool {
-	return c.anyRequest(func(req *request) bool { return req.ack == nil })
+	return slices.ContainsFunc(slices.Collect(maps.Values(c.requests)), func(req *request) bool { return req.ack == nil })
 }
 
 // newRequest is a command: a budget, a preference, or an action of the mission for named

@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"prefdt/firmware/ledger"
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/geo"
@@ -73,7 +72,9 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		if !f.Severe {
 			slots = 0 // available again before any client retries
 		}
-		return true, m.restartBroker(ctx, slots)
+		m.closeBroker()
+		m.sleepSlots(ctx, slots)
+		return true, m.openBroker(ctx, m.broker.Address)
 	case BrokerGoneHold, BrokerGoneReturn:
 		return true, m.injectBrokerLoss(ctx, f)
 	case LinkLoss:
@@ -462,9 +463,6 @@ func (m *mission) injectDiskRefusal(ctx context.Context, f fault) error {
 	return nil
 }
 
-// ledgerPath is the file of the leader's ledger.
-func (m *mission) ledgerPath() string { return ledger.Path(filepath.Join(m.folder, "leader")) }
-
 // pilotOutsideM is how far outside the area a pilot flies.
 const pilotOutsideM = 10
 
@@ -743,12 +741,6 @@ func (m *mission) injectForgedResults(ctx context.Context, f fault) {
 		}
 		m.sleepSlots(ctx, 1)
 	}
-}
-
-func (m *mission) restartBroker(ctx context.Context, slots float64) error {
-	m.closeBroker()
-	m.sleepSlots(ctx, slots)
-	return m.openBroker(ctx, m.broker.Address)
 }
 
 func (m *mission) closeBroker() {

@@ -68,12 +68,6 @@ func (p *plan) lands() bool { return p.Packs != nil }
 // flies reports whether a mission has an ArduCopter.
 func (p *plan) fliesCopters() bool { return slices.Contains(p.Copters, true) }
 
-// mayLandAtReserve reports whether a mission can be one of the packs: it flies to its last slot, and
-// all its faults allow it.
-func (p *plan) mayLandAtReserve() bool {
-	return p.Ending == endSlots && !slices.ContainsFunc(p.Faults, func(f fault) bool { return !f.isOfPacks() })
-}
-
 // drawKind draws what a mission has beside what [Plain] ones have, from a stream of its own, so that
 // what was drawn before stays as it is.
 func (p *plan) drawKind(c *Config, k int) {
@@ -85,7 +79,7 @@ func (p *plan) drawKind(c *Config, k int) {
 			kind = ArduPilot
 		case share == 1:
 			kind = Mixed
-		case share < 7 && p.mayLandAtReserve():
+		case share < 7 && p.Ending == endSlots && !slices.ContainsFunc(p.Faults, func(f fault) bool { return !f.isOfPacks() }):
 			kind = Packs
 		}
 	}

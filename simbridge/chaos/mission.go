@@ -230,7 +230,7 @@ func (m *mission) userIDs() (ids []string) {
 var origin = geo.Point{LatDeg: 47.397742, LonDeg: 8.545594, AltM: 488}
 
 // setUp starts the broker, the aircraft, the crew, the users and the leader.
-func (m *mission) setUp(ctx context.Context) error {
+func (m *mission) setUp(ctx context.Context) (err error) {
 	m.began, m.lastFaultEnd, m.lastRecoverAt = time.Now(), -10, -10
 	m.leader.Store(&leaderProcess{})
 	m.surroundings()
@@ -245,11 +245,13 @@ func (m *mission) setUp(ctx context.Context) error {
 	m.closers = append(m.closers, func() { m.broker.Close() })
 	m.url = m.broker.URL()
 	m.watch = newWatch(m.Aircraft)
-	if err := m.makeKeys(); err != nil {
+	if m.publicKey, err = telemetry.NewKey(m.keyPath("crew")); err != nil {
 		return err
 	}
-	links, err := m.startAutopilots()
-	if err != nil {
+	if _, err := telemetry.NewKey(m.keyPath("leader")); err != nil {
+		return err
+	}
+	if m.links, err = m.startAutopilots(); err != nil {
 		return err
 	}
 	if m.crew, err = newCrew(ctx, m); err != nil {
@@ -277,8 +279,7 @@ func (m *mission) setUp(ctx context.Context) error {
 			return err
 		}
 	}
-	m.links = links
-	if m.leaderConfigPath, err = m.writeLeaderConfig("leader", links, nil); err != nil {
+	if m.leaderConfigPath, err = m.writeLeaderConfig("leader", m.links, nil); err != nil {
 		return err
 	}
 	if err := m.startLeader(); err != nil {
@@ -362,7 +363,7 @@ func (m *mission) startAutopilots() (links []string, err error) {
 func (m *mission) newUsers() *users.Simulator {
 	return &users.Simulator{Config: users.Config{
 		World: m.world, Seed: m.plan.Seed, ReportLoss: m.plan.ReportLossRate, Retained: m.plan.RetainedReports, Fleet: fleetName,
-		Broker: m.brokerOf("users"), Function: m.functionOfUsers(),
+		Broker: m.brokerOf("users"), Function: map[bool]string{true: sums}[len(m.plan.Ill) > 0],
 		SharedConnection:  true,
 		ReconnectInterval: 100 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 		Position: func(i int) physics.Position {
@@ -588,14 +589,6 @@ func (m *mission) freeAddress() (string, error) {
 		return m.network.FreeAddress(), nil
 	}
 	return freeport.Address()
-}
-
-// makeKeys makes the crew's and the leaders' keys.
-func (m *mission) makeKeys() (err error) {
-	if m.publicKey, err = telemetry.NewKey(m.keyPath("crew")); err == nil {
-		_, err = telemetry.NewKey(m.keyPath("leader"))
-	}
-	return err
 }
 
 func (m *mission) keyPath(owner string) string { return filepath.Join(m.folder, owner+".key") }

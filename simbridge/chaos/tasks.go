@@ -75,14 +75,6 @@ func (p *plan) drawTasks(r *rand.Rand) {
 	}
 }
 
-// functionOfUsers is what the simulated users' tasks name.
-func (m *mission) functionOfUsers() string {
-	if len(m.plan.Ill) > 0 {
-		return sums
-	}
-	return ""
-}
-
 // worker computes what users of one aircraft send it.
 type worker struct {
 	m         *mission

@@ -497,16 +497,13 @@ func (c *check) comesHome() {
 				bound += o.descentS(c.Physics.AltitudeM)
 			}
 		}
-		if (spans{{fromS, min(down, fromS+bound, c.endS)}}).without(a.led).lengthS() > 0 || c.stopsAfter(fromS) { // its pilot's, or stopped
+		if (spans{{fromS, min(down, fromS+bound, c.endS)}}).without(a.led).lengthS() > 0 ||
+			c.ordered(fromS, math.Inf(1), telemetry.ActionStop, telemetry.ActionResume, telemetry.ActionLaunch) { // its pilot's, or stopped
 			continue
 		}
 		c.within(fromS, down, bound, "aircraft %d took %.0f s to its touchdown, of %.0f for %.0f m", a.number, down-fromS, bound,
 			horizontalM(sub(home, s.PositionM)))
 	}
-}
-
-func (f *flight) stopsAfter(timeS float64) bool {
-	return f.ordered(timeS, math.Inf(1), telemetry.ActionStop, telemetry.ActionResume, telemetry.ActionLaunch)
 }
 
 // firstStopS is when the fleet is stopped first: by a stop, or by a hold once no slot is flown any more; +Inf: never.

@@ -93,10 +93,7 @@ func (p *packFlight) leftJ() float64 {
 
 // sensorJ is by how much what is known of the pack is off, by its own sensor.
 func (p *packFlight) sensorJ() float64 {
-	if p.a.SensorGain == 0 {
-		return 0
-	}
-	return math.Abs(p.a.SensorGain-1) * p.landing.at.SpentJ
+	return math.Abs(p.a.gain()-1) * p.landing.at.SpentJ
 }
 
 const (

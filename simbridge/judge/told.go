@@ -90,7 +90,7 @@ func (c *check) toldSource() {
 			return
 		}
 		if a.LossShare > 0 || !(s.timeS > a.shownS(0, func(heartbeat) bool { return true })+
-			measuresS+2*a.MonitorS) || c.unreadFor(a, s.timeS, measuresS+heldS) ||
+			measuresS+2*a.MonitorS) || c.unread(a).or(c.assumed("battery misread", a.number)).touches(s.timeS-measuresS-heldS, s.timeS) ||
 			c.fault(0, "unsafe_failsafe", "battery_second").wider(0, 2*measuresS).contains(s.timeS) || // they are rebooted
 			c.excusesAny(a.number, s.timeS, "leader away", "disk stands", "link cut") ||
 			c.excusesFrom(s.timeS-measuresS-2*a.MonitorS, s.timeS, "late datagrams") {
@@ -99,11 +99,6 @@ func (c *check) toldSource() {
 		c.holds(s.timeS, t.EnergySource != modelSource, "the battery of aircraft %d is measured, and the status says %s", a.number,
 			t.EnergySource)
 	})
-}
-
-// unreadFor reports whether a battery could not be read at any moment of the last seconds.
-func (c *check) unreadFor(a *aircraft, timeS, forS float64) bool {
-	return c.unread(a).touches(timeS-forS, timeS) || c.assumed("battery misread", a.number).touches(timeS-forS, timeS)
 }
 
 func (c *check) toldReason() {
@@ -316,25 +311,16 @@ func (c *check) takersKept() {
 	}
 }
 
-// planKept: of those that were planned for the plan tells until when each was to fly.
+// planKept: of those that were planned for the plan tells until when each was to fly, in what is decided after a restart.
 func (c *check) planKept() {
-	c.decidedSlots(func(run int, x *decided.Slot) {
-		if run > 0 && len(x.Plans) > 0 && x.Plans[0].Begins != nil {
-			b := x.Plans[0].Begins
-			c.holds(c.epochS+float64(x.Snapshot.Slot), len(b.Until) == len(b.Leaving), "from a restart before slot %d on the plan has %d "+
-				"aircraft, and until when %d fly", x.Snapshot.Slot, len(b.Leaving), len(b.Until))
-		}
-	})
-}
-
-// decidedSlots calls f with each slot that the leader decided, and how often it had been started again.
-func (f *flight) decidedSlots(each func(run int, x *decided.Slot)) {
-	for run, part := range f.recorded {
+	for _, part := range c.recorded[min(1, len(c.recorded)):] {
 		in, err := decided.NewReader(bytes.NewReader(part))
 		for err == nil {
 			var x decided.Slot
-			if x, err = in.Next(); err == nil {
-				each(run, &x)
+			if x, err = in.Next(); err == nil && len(x.Plans) > 0 && x.Plans[0].Begins != nil {
+				b := x.Plans[0].Begins
+				c.holds(c.epochS+float64(x.Snapshot.Slot), len(b.Until) == len(b.Leaving), "from a restart before slot %d on the plan "+
+					"has %d aircraft, and until when %d fly", x.Snapshot.Slot, len(b.Leaving), len(b.Until))
 			}
 		}
 	}
@@ -371,7 +357,8 @@ func (c *check) measuredCost() {
 	wrong := 0
 	for _, r := range c.rows() {
 		endS := c.epochS + float64(r.Slot+1)
-		if float64(r.Slot) < c.settledSlots() || c.costsAnew(r.Slot) || r.Missed || !c.measures(endS) || c.shockUnread(endS) ||
+		flies := slices.ContainsFunc(c.aircraft, func(a *aircraft) bool { return a.inAir.contains(endS) })
+		if float64(r.Slot) < c.settledSlots() || c.costsAnew(r.Slot) || r.Missed || !flies || c.shockUnread(endS) ||
 			c.excusesFrom(endS-costKnownS, endS, "broker away", "late datagrams", "disk stands") {
 			wrong = 0
 			continue
@@ -418,11 +405,6 @@ func (c *check) shockUnread(timeS float64) bool {
 		}
 	}
 	return false
-}
-
-// measures reports whether an aircraft flies whose power can be measured.
-func (f *flight) measures(timeS float64) bool {
-	return slices.ContainsFunc(f.aircraft, func(a *aircraft) bool { return a.inAir.contains(timeS) })
 }
 
 // farFromHome is of one that flies in the slots: what it takes from there is what the crew decides by.
