@@ -167,7 +167,7 @@ func (m *mission) finish(ctx context.Context) error {
 		if time.Since(began) > 3*m.slotWall() {
 			m.pilotsLand()
 		}
-		return len(m.airborne()) == 0 && !m.awaitsFaultIn(m.state()) && !slices.ContainsFunc(m.autopilots, func(a *autopilot.Autopilot) bool {
+		return !m.awaitsFaultIn(m.state()) && !slices.ContainsFunc(m.autopilots, func(a *autopilot.Autopilot) bool {
 			s := a.State()
 			return s.Armed || !s.Landed
 		})

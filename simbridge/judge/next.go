@@ -31,30 +31,24 @@ func (c *check) packAtRest() {
 	if f == nil {
 		return
 	}
-	for _, s := range f.statuses {
-		if f.packsFrom(s.timeS) == nil {
-			continue
+	f.toldOfAll(func(s *status, t *telemetry.StatusAircraft, a *aircraft) {
+		if t.UsableJ == nil || len(a.states) == 0 || f.packsFrom(s.timeS) == nil {
+			return
 		}
-		for _, t := range s.Aircraft {
-			if t.UsableJ == nil || t.Number > len(f.aircraft) || len(f.aircraft[t.Number-1].states) == 0 {
-				continue
-			}
-			a := f.aircraft[t.Number-1]
-			if len(c.fault(t.Number, "battery_reset", "low_battery")) > 0 { // its charge jumped, and its counters did not
-				c.finding.Assumed["charge that jumped"]++
-				continue
-			}
-			now, before := a.at(s.timeS), a.at(s.timeS-2*a.MonitorS-readS)
-			most := share*now.PackJ + counterStepJ + math.Abs(a.gain()-1)*(a.states[0].SpentJ+now.PackJ-now.LeftJ)
-			if a.isCopter() && (strings.Contains(c.handled, "rebooted") || len(c.fault(t.Number, "autopilot_reboot")) > 0) {
-				most += restShare * now.PackJ
-				c.finding.Assumed["read by its voltage"]++
-			}
-			off := max(min(now.LeftJ, before.LeftJ)-*t.UsableJ, *t.UsableJ-max(now.LeftJ, before.LeftJ, 0), 0)
-			c.atMost(s.timeS, off, most, "the status has %.0f J that aircraft %d may use, on the ground it has %.0f",
-				*t.UsableJ, t.Number, now.LeftJ)
+		if len(c.fault(t.Number, "battery_reset", "low_battery")) > 0 { // its charge jumped, and its counters did not
+			c.finding.Assumed["charge that jumped"]++
+			return
 		}
-	}
+		now, before := a.at(s.timeS), a.at(s.timeS-2*a.MonitorS-readS)
+		most := share*now.PackJ + counterStepJ + math.Abs(a.gain()-1)*(a.states[0].SpentJ+now.PackJ-now.LeftJ)
+		if a.isCopter() && (strings.Contains(c.handled, "rebooted") || len(c.fault(t.Number, "autopilot_reboot")) > 0) {
+			most += restShare * now.PackJ
+			c.finding.Assumed["read by its voltage"]++
+		}
+		off := max(min(now.LeftJ, before.LeftJ)-*t.UsableJ, *t.UsableJ-max(now.LeftJ, before.LeftJ, 0), 0)
+		c.atMost(s.timeS, off, most, "the status has %.0f J that aircraft %d may use, on the ground it has %.0f", *t.UsableJ, t.Number,
+			now.LeftJ)
+	})
 }
 
 // grounds calls f with the mission, and with what followed it.
@@ -74,14 +68,12 @@ func (c *check) withinPacks() {
 			for _, a := range f.aircraft {
 				packsJ += a.at(o.answeredS).PackJ
 			}
-			if o.kind == telemetry.KindMission && o.mission.Action == telemetry.ActionStart {
-				for _, s := range f.statuses {
-					switch {
-					case s.timeS < o.deliveredS && s.BudgetJ != nil:
-						budgetJ = *s.BudgetJ
-					case s.timeS < o.deliveredS:
-						budgetJ = 0
-					}
+			for _, s := range f.statuses { // a start is with the one that was told last
+				if o.kind != telemetry.KindMission || o.mission.Action != telemetry.ActionStart || s.timeS >= o.deliveredS {
+					continue
+				}
+				if budgetJ = 0; s.BudgetJ != nil {
+					budgetJ = *s.BudgetJ
 				}
 			}
 			if o.accepted && budgetJ > 0 && packsJ > 0 {

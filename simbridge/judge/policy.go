@@ -100,19 +100,12 @@ func (f *flight) flyBeside() (x reference, ok bool) {
 		return x, false
 	}
 	x.endsAt = f.epochS + float64(x.slots)
-	delayS, undecided, spentJ := make([]float64, x.slots), make([]float64, x.slots), make([]float64, x.slots)
-	for slot := range spentJ {
-		for _, a := range f.aircraft {
-			spentJ[slot] += a.at(f.epochS+float64(slot+1)).SpentJ - a.at(f.epochS+float64(slot)).SpentJ
-		}
-	}
+	delayS, undecided := map[int]float64{}, map[int]float64{}
 	followed, received := map[reportKey]bool{}, map[reportKey]bool{}
 	for _, t := range f.tasks {
-		if t.Slot < x.slots {
-			delayS[t.Slot] += t.DelayS
-			if followed[reportKey{t.User, t.Slot}] = t.By == "decision"; t.By != "decision" {
-				undecided[t.Slot]++
-			}
+		delayS[t.Slot] += t.DelayS
+		if followed[reportKey{t.User, t.Slot}] = t.By == telemetry.ByDecision; t.By != telemetry.ByDecision {
+			undecided[t.Slot]++
 		}
 	}
 	for key, r := range f.reports {
@@ -164,8 +157,12 @@ func (f *flight) flyBeside() (x reference, ok bool) {
 		if slot >= x.slots {
 			return
 		}
+		spentJ := 0.0
+		for _, a := range f.aircraft {
+			spentJ += a.at(f.epochS+float64(slot+1)).SpentJ - a.at(f.epochS+float64(slot)).SpentJ
+		}
 		if !tooFast {
-			x.joules, x.rolloutJ = x.joules+spentJ[slot], x.rolloutJ+j
+			x.joules, x.rolloutJ = x.joules+spentJ, x.rolloutJ+j
 		}
 		// Where a budget is all but spent, some joules more or less raise the price to many times as much: all dear ones are alike.
 		told := f.beacons[min(slot+1, len(f.beacons)-1)].Offer.PriceSPerJ

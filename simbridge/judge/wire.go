@@ -204,12 +204,12 @@ func (c *check) pays() {
 	})
 }
 
-// toldOfAll calls f with what each status says of each aircraft.
-func (c *check) toldOfAll(f func(s *status, t *telemetry.StatusAircraft, a *aircraft)) {
-	for s := range pointers(c.statuses) {
+// toldOfAll calls call with what each status says of each aircraft.
+func (f *flight) toldOfAll(call func(s *status, t *telemetry.StatusAircraft, a *aircraft)) {
+	for s := range pointers(f.statuses) {
 		for t := range pointers(s.Aircraft) {
-			if t.Number <= len(c.aircraft) {
-				f(s, t, c.aircraft[t.Number-1])
+			if t.Number <= len(f.aircraft) {
+				call(s, t, f.aircraft[t.Number-1])
 			}
 		}
 	}
