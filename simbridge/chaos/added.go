@@ -34,11 +34,6 @@ var addedFaults = []coverageCell{
 // rareFaults are those that fewer missions have, for they end a flight early, or its climb.
 var rareFaults = []coverageCell{{DiskOrders, Idle}, {DiskOrders, Climbing}, {LowBattery, Climbing}}
 
-// isAdded reports whether a fault is none of a run's cells.
-func (x coverageCell) isAdded() bool {
-	return slices.Contains(addedFaults, x) || slices.Contains(rareFaults, x) || slices.Contains(oddFaults, x)
-}
-
 // groundWork is what the crew does with an aircraft on the ground before it launches it again.
 type groundWork string
 

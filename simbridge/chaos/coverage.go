@@ -21,7 +21,7 @@ func (c coverage) add(k FaultKind, s State) {
 
 // uncovered are the possible cells that were never met, as kind@state. A clock that
 // jumps does so in every state of its missions; those of packs neither return early nor stop.
-func (c coverage) uncovered(conf *Config) (missing []string) {
+func (c coverage) uncovered(conf *Config) []string {
 	all := conf.cells()
 	if !conf.Processes {
 		for _, s := range states {
@@ -30,18 +30,18 @@ func (c coverage) uncovered(conf *Config) (missing []string) {
 			}
 		}
 	}
-	for _, x := range all {
-		if c[x.Kind][x.State] == 0 {
-			missing = append(missing, fmt.Sprintf("%s@%s", x.Kind, x.State))
-		}
-	}
-	return missing
+	return c.without(all)
 }
 
 // missingIn are the cells of which there are none in another coverage.
-func (c coverage) missingIn(met coverage) (missing []string) {
-	for _, x := range coverageCells() {
-		if c[x.Kind][x.State] > 0 && met[x.Kind][x.State] == 0 {
+func (c coverage) missingIn(met coverage) []string {
+	return met.without(slices.DeleteFunc(coverageCells(), func(x coverageCell) bool { return c[x.Kind][x.State] == 0 }))
+}
+
+// without are those of some cells that were never met.
+func (c coverage) without(cells []coverageCell) (missing []string) {
+	for _, x := range cells {
+		if c[x.Kind][x.State] == 0 {
 			missing = append(missing, fmt.Sprintf("%s@%s", x.Kind, x.State))
 		}
 	}
@@ -65,18 +65,8 @@ func (c coverage) String() string {
 			}
 		}
 	}
-	for _, f := range faultTable {
+	for _, f := range slices.Concat(faultTable, copterFaultTable, []faultStates{{ClockJump, nil}}) {
 		row(f.kind, f.states)
 	}
-	for _, kind := range []FaultKind{StationSilence, PilotReturn} {
-		var possible []State
-		for _, x := range copterFaults {
-			if x.Kind == kind {
-				possible = append(possible, x.State)
-			}
-		}
-		row(kind, possible)
-	}
-	row(ClockJump, nil)
 	return b.String() + "\n"
 }

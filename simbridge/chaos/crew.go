@@ -43,10 +43,9 @@ type crew struct {
 	signCounter      uint64          // of the station
 	leader           *command.Leader // whose answers are signed; nil: without keys
 	heartbeatsSent   int64
-	otherStationAt   int64     // so many sent, another station with the crew's key sends one; 0: never
-	heartbeats       [][]byte  // the last ones as they were sent, as anybody may have recorded them
-	downAt           time.Time // the leader or the broker was last absent
-	slowestAnswer    time.Duration
+	otherStationAt   int64                            // so many sent, another station with the crew's key sends one; 0: never
+	heartbeats       [][]byte                         // the last ones as they were sent, as anybody may have recorded them
+	downAt           time.Time                        // the leader or the broker was last absent
 	fleetJ           float64                          // what the fleet's packs hold: no budget is more; 0: any may be asked for
 	packs            func(id string) telemetry.Budget // every budget is one of the packs; nil: of the fleet's total
 }
@@ -209,25 +208,19 @@ func (c *crew) handleAck(id string, ack telemetry.Ack, m telemetry.Message) *req
 		return nil
 	}
 	c.lastAnswered = req
-	c.slowestAnswer = max(c.slowestAnswer, m.Received.Sub(req.sent))
 	req.ack, req.accepted, req.reason = &ack, ack.Accepted, ack.Reason
-	if req.action != "" {
-		if s, ok := stateAfter[req.action]; ok && ack.Accepted {
-			c.state = s
-		}
-		return req
+	if req.action == "" {
+		return nil
 	}
-	return nil
+	if s, ok := stateAfter[req.action]; ok && ack.Accepted {
+		c.state = s
+	}
+	return req
 }
 
-// anyRequest reports whether a condition holds for one of the commands sent. Called
-// with the lock held.
-func (c *crew) anyRequest(is func(*request) bool) bool {
-	return slices.ContainsFunc(slices.Collect(maps.Values(c.requests)), is)
-}
-
+// hasUnanswered reports whether a command was not answered. Called with the lock held.
 func (c *crew) hasUnanswered() bool {
-	return c.anyRequest(func(req *request) bool { return req.ack == nil })
+	return slices.ContainsFunc(slices.Collect(maps.Values(c.requests)), func(req *request) bool { return req.ack == nil })
 }
 
 // newRequest is a command: a budget, a preference, or an action of the mission for named
@@ -307,13 +300,21 @@ func (c *crew) withhold(r *rand.Rand, ahead uint64) []byte {
 		return nil
 	}
 	c.signCounter++
-	body := fmt.Appendf(nil, `{"id":"`+record.Forged+`%08x","energy_j":%v,"mode":"target"}`, r.Uint32(), replayBudgetJ+r.Float64())
-	payload, err := telemetry.Envelope{Key: crewKeyName, Station: crewStation, Counter: c.signCounter + ahead,
-		Challenge: c.challenge, Body: string(body)}.Sign(c.key, c.Topics.Budget())
+	payload, err := c.envelope(crewStation, c.signCounter+ahead, forgedBudget(r)).Sign(c.key, c.Topics.Budget())
 	if err != nil {
 		return nil
 	}
 	return payload
+}
+
+// forgedBudget is a command that must not take effect.
+func forgedBudget(r *rand.Rand) []byte {
+	return fmt.Appendf(nil, `{"id":"`+record.Forged+`%08x","energy_j":%v,"mode":"target"}`, r.Uint32(), replayBudgetJ+r.Float64())
+}
+
+// envelope is a message to be signed. Called with the lock held.
+func (c *crew) envelope(station string, counter uint64, body []byte) telemetry.Envelope {
+	return telemetry.Envelope{Key: crewKeyName, Station: station, Counter: counter, Challenge: c.challenge, Body: string(body)}
 }
 
 // sign signs a message if the crew has a key. Called with the lock held.
@@ -322,8 +323,7 @@ func (c *crew) sign(topic string, body []byte) []byte {
 		return body
 	}
 	c.signCounter++
-	payload, err := telemetry.Envelope{Key: crewKeyName, Station: crewStation, Counter: c.signCounter, Challenge: c.challenge,
-		Body: string(body)}.Sign(c.key, topic)
+	payload, err := c.envelope(crewStation, c.signCounter, body).Sign(c.key, topic)
 	if err != nil { // before the first status
 		return body
 	}
@@ -352,8 +352,7 @@ func (c *crew) sendHeartbeat() {
 	if c.heartbeatsSent == c.otherStationAt && c.key != nil { // far ahead: each station counts by itself
 		const aheadBy = 1_000_000
 		body, _ := telemetry.Encode(telemetry.Heartbeat{Seq: 1})
-		if payload, err := (telemetry.Envelope{Key: crewKeyName, Station: crewStation + "-2", Counter: c.signCounter + aheadBy,
-			Challenge: c.challenge, Body: string(body)}.Sign(c.key, topic)); err == nil {
+		if payload, err := c.envelope(crewStation+"-2", c.signCounter+aheadBy, body).Sign(c.key, topic); err == nil {
 			defer c.client.Publish(telemetry.Publication{Topic: topic, Payload: payload})
 		}
 	}
@@ -368,18 +367,15 @@ func (c *crew) sendHeartbeat() {
 // anybody can who is connected to the broker, whom nobody else can tell from the crew.
 func (c *crew) replayContact() {
 	c.Lock()
-	recorded := slices.Clone(c.heartbeats)
-	signed := c.key != nil
+	recorded, command := slices.Clone(c.heartbeats), c.lastAnswered
 	c.Unlock()
-	for _, payload := range recorded {
-		if signed {
-			c.client.Publish(telemetry.Publication{Topic: c.Topics.Heartbeat(crewKeyName), Payload: payload})
-		}
+	if c.key == nil {
+		return
 	}
-	c.Lock()
-	command := c.lastAnswered
-	c.Unlock()
-	if signed && command != nil {
+	for _, payload := range recorded {
+		c.client.Publish(telemetry.Publication{Topic: c.Topics.Heartbeat(crewKeyName), Payload: payload})
+	}
+	if command != nil {
 		c.publish(command.topic, command.recorded)
 	}
 }
@@ -500,14 +496,14 @@ func (c *crew) replay(r *rand.Rand, req *request) {
 	var body []byte
 	switch r.IntN(4) {
 	case 0:
-		if r.IntN(2) == 0 {
-			c.Lock()
-			recorded := req.recorded
-			c.Unlock()
-			c.publish(req.topic, recorded)
+		if r.IntN(2) > 0 {
+			c.publishRequest(req)
 			return
 		}
-		c.publishRequest(req)
+		c.Lock()
+		recorded := req.recorded
+		c.Unlock()
+		c.publish(req.topic, recorded)
 		return
 	case 1:
 		topic, body = c.Topics.Budget(), fmt.Appendf(nil, `{"id":%q,"energy_j":%v,"mode":"target"}`, req.id, replayBudgetJ+r.Float64())
@@ -527,15 +523,13 @@ func (c *crew) replay(r *rand.Rand, req *request) {
 // forge sends a budget that nobody with the crew's key gave: without a signature, or with
 // another's.
 func (c *crew) forge(r *rand.Rand) {
-	topic := c.Topics.Budget()
-	body := fmt.Appendf(nil, `{"id":"`+record.Forged+`%08x","energy_j":%v,"mode":"target"}`, r.Uint32(), replayBudgetJ+r.Float64())
+	topic, body := c.Topics.Budget(), forgedBudget(r)
 	if r.IntN(2) == 0 {
 		c.Lock()
-		challenge, counter := c.challenge, c.signCounter+1_000_000
+		envelope := c.envelope(crewStation, c.signCounter+1_000_000, body)
 		c.Unlock()
 		key := ed25519.NewKeyFromSeed(fmt.Appendf(nil, "%032d", r.Uint64()))
-		if signed, err := (telemetry.Envelope{Key: crewKeyName, Station: crewStation, Counter: counter, Challenge: challenge,
-			Body: string(body)}.Sign(key, topic)); err == nil {
+		if signed, err := envelope.Sign(key, topic); err == nil {
 			body = signed
 		}
 	}

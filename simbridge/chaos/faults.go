@@ -14,7 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"prefdt/firmware/ledger"
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/geo"
@@ -73,7 +72,9 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		if !f.Severe {
 			slots = 0 // available again before any client retries
 		}
-		return true, m.restartBroker(ctx, slots)
+		m.closeBroker()
+		m.sleepSlots(ctx, slots)
+		return true, m.openBroker(ctx, m.broker.Address)
 	case BrokerGoneHold, BrokerGoneReturn:
 		return true, m.injectBrokerLoss(ctx, f)
 	case LinkLoss:
@@ -376,15 +377,15 @@ func (m *mission) injectBrokerLoss(ctx context.Context, f fault) error {
 	if f.Kind == BrokerGoneReturn {
 		afterS = brokerReturnS
 	}
-	began := m.elapsedSlots()
-	address := m.broker.Address
-	m.noteFault(record.BrokerDown, 0, false, "")
-	m.broker.Close()
-	m.crew.noteOutage()
-	if m.plan.flaps() {
-		if err := m.flapBroker(ctx, address); err != nil {
+	began, address := m.elapsedSlots(), m.broker.Address
+	m.closeBroker()
+	if m.plan.flaps() { // it comes back for a moment
+		m.sleepSlots(ctx, flapEveryS-flapForS)
+		if err := m.openBroker(ctx, address); err != nil {
 			return err
 		}
+		m.sleepSlots(ctx, flapForS)
+		m.closeBroker()
 	}
 	m.sleepSlots(ctx, afterS+brokerExtraSlots-(m.elapsedSlots()-began))
 	if err := m.openBroker(ctx, address); err != nil {
@@ -397,19 +398,6 @@ func (m *mission) injectBrokerLoss(ctx context.Context, f fault) error {
 	return nil
 }
 
-// flapBroker has a broker that is away come back for a moment.
-func (m *mission) flapBroker(ctx context.Context, address string) error {
-	m.sleepSlots(ctx, flapEveryS-flapForS)
-	if err := m.openBroker(ctx, address); err != nil {
-		return err
-	}
-	m.sleepSlots(ctx, flapForS)
-	m.noteFault(record.BrokerDown, 0, false, "")
-	m.broker.Close()
-	m.crew.noteOutage()
-	return nil
-}
-
 // injectDiskStall has the leader's disk not finish a write for longer than its stream of
 // setpoints may go on.
 func (m *mission) injectDiskStall(ctx context.Context, f fault) (met bool, err error) {
@@ -419,7 +407,10 @@ func (m *mission) injectDiskStall(ctx context.Context, f fault) (met bool, err e
 		stallS += 8
 	}
 	release := m.hangDisk()
-	times := m.vehicleTimesS()
+	var times []float64
+	for _, a := range m.autopilots {
+		times = append(times, a.TimeS())
+	}
 	m.sleepSlots(ctx, beganBeforeS)
 	random := rand.New(rand.NewPCG(m.plan.Seed, 2))
 	for range 2 * perSlot { // one of them comes while a settlement is being written
@@ -471,9 +462,6 @@ func (m *mission) injectDiskRefusal(ctx context.Context, f fault) error {
 	m.crew.noteOutage() // what was sent meanwhile was not written, and is sent again
 	return nil
 }
-
-// ledgerPath is the file of the leader's ledger.
-func (m *mission) ledgerPath() string { return ledger.Path(filepath.Join(m.folder, "leader")) }
 
 // pilotOutsideM is how far outside the area a pilot flies.
 const pilotOutsideM = 10
@@ -528,14 +516,15 @@ func (m *mission) towardsAnother(i int) (velocity geo.Local) {
 // it, and the pilot repeats it.
 func (m *mission) injectPilotAct(ctx context.Context, f fault, act func(), shows func(autopilot.Heartbeat) bool) (met bool) {
 	i, a := f.Aircraft, m.autopilots[f.Aircraft]
+	acts := func(s autopilot.State) bool {
+		return shows(autopilot.Heartbeat{Mode: s.Mode, Armed: s.Armed, Failsafe: s.Failsafe})
+	}
 	for range 2 * f.DurationSlots {
-		s := a.State()
-		if !shows(autopilot.Heartbeat{Mode: s.Mode, Armed: s.Armed, Failsafe: s.Failsafe}) && (s.Armed || !s.Landed) {
+		if s := a.State(); !acts(s) && (s.Armed || !s.Landed) {
 			m.watch.take(i)
 			m.noteFault(record.PilotActs, i+1, false, string(f.Kind))
 			act()
-			s = a.State()
-			met = met || shows(autopilot.Heartbeat{Mode: s.Mode, Armed: s.Armed, Failsafe: s.Failsafe})
+			met = met || acts(a.State())
 		}
 		m.sleepSlots(ctx, 0.5)
 		if !m.watch.isPiloted(i) {
@@ -647,19 +636,11 @@ func (m *mission) startElsewhere(ctx context.Context, which int) error {
 	if err != nil {
 		return err
 	}
-	p, err := m.startProgram(path, "elsewhere.log", "elsewhere")
-	if err != nil {
-		return nil // it does not start at all
-	}
-	defer p.Kill()
-	select {
-	case <-p.Over():
-		if p.ExitCode() != 0 {
-			return nil
-		}
-	case <-time.After(withinS * time.Second):
-	case <-ctx.Done():
-		return ctx.Err()
+	switch p, ended, err := m.tryProgram(ctx, path, "elsewhere", withinS*time.Second); {
+	case p == nil, ended && p.ExitCode() != 0:
+		return nil
+	case err != nil:
+		return err
 	}
 	return fmt.Errorf("a leader with %s continues the mission", what)
 }
@@ -672,17 +653,10 @@ func (m *mission) noteLeaderReturned() {
 	m.leaderReturnedAt = m.elapsedSlots()
 }
 
-func (m *mission) vehicleTimesS() (s []float64) {
-	for _, a := range m.autopilots {
-		s = append(s, a.TimeS())
-	}
-	return s
-}
-
 // injectCrewRadioLoss is a loss of contact with the crew while the broker is reachable. Heartbeats that were recorded
 // before must not count as contact.
 func (m *mission) injectCrewRadioLoss(ctx context.Context, f fault) error {
-	const marginSlots = 6
+	const marginSlots = 12
 	m.noteFault(record.CrewSilent, 0, false, "")
 	m.crew.radioOff.Store(true)
 	defer func() {
@@ -697,12 +671,8 @@ func (m *mission) injectCrewRadioLoss(ctx context.Context, f fault) error {
 			m.sleepWall(replaying, heartbeatPeriodS)
 		}
 	}()
-	if f.Kind == CrewRadioReturn {
-		m.sleepWall(ctx, crewReturnS)
-	} else {
-		m.sleepWall(ctx, crewHoldS)
-	}
-	m.sleepSlots(ctx, 2*marginSlots)
+	m.sleepWall(ctx, map[FaultKind]float64{CrewRadioReturn: crewReturnS, CrewRadioHold: crewHoldS}[f.Kind])
+	m.sleepSlots(ctx, marginSlots)
 	return nil
 }
 
@@ -773,13 +743,10 @@ func (m *mission) injectForgedResults(ctx context.Context, f fault) {
 	}
 }
 
-func (m *mission) restartBroker(ctx context.Context, slots float64) error {
-	address := m.broker.Address
+func (m *mission) closeBroker() {
 	m.noteFault(record.BrokerDown, 0, false, "")
 	m.broker.Close()
 	m.crew.noteOutage()
-	m.sleepSlots(ctx, slots)
-	return m.openBroker(ctx, address)
 }
 
 func (m *mission) openBroker(ctx context.Context, address string) error {
@@ -808,30 +775,46 @@ func (m *mission) injectSecondLeader(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p, err := m.startProgram(path, "second.log", "second")
-	if err != nil {
+	p, ended, err := m.tryProgram(ctx, path, "second", 10*time.Second)
+	switch {
+	case err != nil:
 		return err
+	case !ended:
+		return errors.New("the second leader does not exit")
+	case p.ExitCode() != 3:
+		return fmt.Errorf("the second leader exited with status %d, want 3: %w", p.ExitCode(), p.Failure())
+	}
+	return nil
+}
+
+// tryProgram starts another leader, and waits until it ends, or for so long; nil: it does not start.
+func (m *mission) tryProgram(ctx context.Context, config, name string, most time.Duration) (p leaderProgram, ended bool, err error) {
+	if p, err = m.startProgram(config, name+".log", name); err != nil {
+		return nil, false, err
 	}
 	defer p.Kill()
 	select {
 	case <-p.Over():
-	case <-time.After(10 * time.Second):
-		return errors.New("the second leader does not exit")
+		return p, true, nil
+	case <-time.After(most):
+		return p, false, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return p, false, ctx.Err()
 	}
-	if code := p.ExitCode(); code != 3 {
-		return fmt.Errorf("the second leader exited with status %d, want 3: %w", code, p.Failure())
-	}
-	return nil
 }
 
 // injectForeignReports sends reports that must change nothing: of other slots, second ones
 // with another gain, of unknown users, and malformed ones.
 func (m *mission) injectForeignReports(ctx context.Context, f fault, random *rand.Rand) error {
 	topics := m.crew.Topics
-	send := func(topic string, payload []byte) {
-		m.crew.client.Publish(telemetry.Publication{Topic: topic, Payload: payload})
+	send := func(topic string, payload []byte, err error) {
+		if err == nil {
+			m.crew.client.Publish(telemetry.Publication{Topic: topic, Payload: payload})
+		}
+	}
+	report := func(user string, r telemetry.Report) {
+		payload, err := telemetry.Encode(r)
+		send(topics.Report(user), payload, err)
 	}
 	const secondAt, sooner = 0.2, 12 // of a slot, while the window is open; slots
 	for range f.DurationSlots {
@@ -841,19 +824,12 @@ func (m *mission) injectForeignReports(ctx context.Context, f fault, random *ran
 			if first, ok := m.watch.reportOf(user, slot); ok && first.Task != nil {
 				claims := first // of a stranger beside, who claims more than any task weighs
 				claims.Task = &telemetry.Task{Bits: 6e6, CyclesPerBit: 1000, DeadlineS: 1}
-				if payload, err := telemetry.Encode(claims); err == nil {
-					send(topics.Report("u99"), payload)
-				}
+				report("u99", claims)
 				first.Gain, first.CPUHz = map[int]float64{1: first.Gain[2], 2: first.Gain[1]}, first.CPUHz/10
 				maps.DeleteFunc(first.Gain, func(_ int, gain float64) bool { return gain == 0 })
-				if payload, err := telemetry.Encode(first); err == nil {
-					send(topics.Report(user), payload)
-				}
+				report(user, first)
 			}
-			early := telemetry.Report{Slot: slot + 1 + random.IntN(sooner), CPUHz: earlyCPUHz}
-			if payload, err := telemetry.Encode(early); err == nil {
-				send(topics.Report(user), payload)
-			}
+			report(user, telemetry.Report{Slot: slot + 1 + random.IntN(sooner), CPUHz: earlyCPUHz})
 		}
 		for range 60 {
 			r := telemetry.Report{
@@ -864,15 +840,12 @@ func (m *mission) injectForeignReports(ctx context.Context, f fault, random *ran
 			if r.Slot == slot && user[0] == 'u' && user != "u99" {
 				r.Slot = slot + 3 // never in place of a real report
 			}
-			if payload, err := telemetry.Encode(r); err == nil {
-				send(topics.Report(user), payload)
-				send(topics.Report(user), payload)
-			}
-			send(topics.Report("u03"), malformedPayload(random))
-			if payload, err := telemetry.Encode(telemetry.Result{Slot: max(slot-random.IntN(9), 0), CompletionS: 59 * random.Float64(),
-				By: telemetry.ByLocal}); err == nil {
-				send(topics.Result("stranger"), payload)
-			}
+			report(user, r)
+			report(user, r)
+			send(topics.Report("u03"), malformedPayload(random), nil)
+			payload, err := telemetry.Encode(telemetry.Result{Slot: max(slot-random.IntN(9), 0), CompletionS: 59 * random.Float64(),
+				By: telemetry.ByLocal})
+			send(topics.Result("stranger"), payload, err)
 		}
 		m.sleepSlots(ctx, max(float64(slot)+1-m.slotNow(), 0.1))
 	}

@@ -36,7 +36,10 @@ func (m *mission) fly(ctx context.Context) (err error) {
 	if err = m.startMission(ctx); err == nil {
 		err = m.flySlots(ctx)
 	}
-	m.resumed = m.allFlying()
+	m.resumed = !slices.ContainsFunc(m.autopilots, func(a *autopilot.Autopilot) bool {
+		s := a.State()
+		return s.Mode != autopilot.ModeOffboard || s.Landed
+	})
 	m.mutex.Lock()
 	if !m.epoch.IsZero() {
 		m.dueSlots = min(m.slotsFrom(m.epoch), float64(m.plan.Slots))
@@ -52,14 +55,6 @@ func (m *mission) fly(ctx context.Context) (err error) {
 		err = m.leader.Load().Failure()
 	}
 	return err
-}
-
-// allFlying reports whether every aircraft is under the leader's command in flight.
-func (m *mission) allFlying() bool {
-	return !slices.ContainsFunc(m.autopilots, func(a *autopilot.Autopilot) bool {
-		s := a.State()
-		return s.Mode != autopilot.ModeOffboard || s.Landed
-	})
 }
 
 // Wall times of a mission in which contact with the crew is lost: the least values that
@@ -172,7 +167,10 @@ func (m *mission) finish(ctx context.Context) error {
 		if time.Since(began) > 3*m.slotWall() {
 			m.pilotsLand()
 		}
-		return len(m.airborne()) == 0 && !m.awaitsFaultIn(m.state()) && m.allDisarmed()
+		return !m.awaitsFaultIn(m.state()) && !slices.ContainsFunc(m.autopilots, func(a *autopilot.Autopilot) bool {
+			s := a.State()
+			return s.Armed || !s.Landed
+		})
 	}
 	if err := m.runUntil(ctx, "not all aircraft landed", home); err != nil {
 		for i, a := range m.autopilots {
@@ -223,8 +221,7 @@ func (m *mission) leaveStopped(ctx context.Context) error {
 		return err
 	}
 	// One that its pilot has is the pilot's. One that lands goes on, and so does an ArduCopter that returns by its own failsafe or its
-	// pilot's
-	// order: no return gives it back to the leader.
+	// pilot's order: no return gives it back to the leader.
 	lands := func(i int) bool {
 		mode := m.autopilots[i].State().Mode
 		return mode == autopilot.ModeLand || mode == autopilot.ModeReturn && m.plan.isCopter(i) || m.watch.isPiloted(i)
@@ -411,11 +408,6 @@ func (m *mission) airborne() (numbers []int) {
 		}
 	}
 	return numbers
-}
-
-// allDisarmed reports whether every aircraft is on the ground with its motors off.
-func (m *mission) allDisarmed() bool {
-	return !slices.ContainsFunc(m.autopilots, func(a *autopilot.Autopilot) bool { s := a.State(); return s.Armed || !s.Landed })
 }
 
 // state is the mission's state by the crew's messages.

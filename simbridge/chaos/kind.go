@@ -39,11 +39,8 @@ type packPlan struct {
 	Stays      bool      // no aircraft may land for good
 }
 
-// What is to be left of each pack at touchdown, and at most of one that was used up.
-const (
-	packReserve = 0.2
-	packMost    = 0.23
-)
+// packReserve is what is to be left of each pack at touchdown.
+const packReserve = 0.2
 
 // packFaults are the kinds that a mission to land with a share of the pack may have: a battery that
 // cannot be read, a pilot or a fleet that is called back end a flight in their own ways.
@@ -60,12 +57,7 @@ func (x coverageCell) isOfPacks() bool {
 		(x.Kind != PilotPosition || x.State != Landing && x.State != Done)
 }
 
-// copterFaults are of an ArduCopter alone. They are no part of the other runs' cells, so that what
-// was drawn of those before stays as it is.
-var copterFaults = []coverageCell{
-	{StationSilence, Climbing}, {StationSilence, Flying}, {StationSilence, Holding}, {StationSilence, Landing},
-	{PilotReturn, Climbing}, {PilotReturn, Flying}, {PilotReturn, Holding}, {PilotReturn, Stopped},
-}
+var copterFaults = cellsOf(copterFaultTable)
 
 // isOfCopters reports whether a fault is of an ArduCopter alone.
 func (x coverageCell) isOfCopters() bool { return slices.Contains(copterFaults, x) }
@@ -75,12 +67,6 @@ func (p *plan) lands() bool { return p.Packs != nil }
 
 // flies reports whether a mission has an ArduCopter.
 func (p *plan) fliesCopters() bool { return slices.Contains(p.Copters, true) }
-
-// mayLandAtReserve reports whether a mission can be one of the packs: it flies to its last slot, and
-// all its faults allow it.
-func (p *plan) mayLandAtReserve() bool {
-	return p.Ending == endSlots && !slices.ContainsFunc(p.Faults, func(f fault) bool { return !f.isOfPacks() })
-}
 
 // drawKind draws what a mission has beside what [Plain] ones have, from a stream of its own, so that
 // what was drawn before stays as it is.
@@ -93,7 +79,7 @@ func (p *plan) drawKind(c *Config, k int) {
 			kind = ArduPilot
 		case share == 1:
 			kind = Mixed
-		case share < 7 && p.mayLandAtReserve():
+		case share < 7 && p.Ending == endSlots && !slices.ContainsFunc(p.Faults, func(f fault) bool { return !f.isOfPacks() }):
 			kind = Packs
 		}
 	}

@@ -231,7 +231,7 @@ func (m *mission) userIDs() (ids []string) {
 var origin = geo.Point{LatDeg: 47.397742, LonDeg: 8.545594, AltM: 488}
 
 // setUp starts the broker, the aircraft, the crew, the users and the leader.
-func (m *mission) setUp(ctx context.Context) error {
+func (m *mission) setUp(ctx context.Context) (err error) {
 	m.began, m.lastFaultEnd, m.lastRecoverAt = time.Now(), -10, -10
 	m.leader.Store(&leaderProcess{})
 	m.surroundings()
@@ -246,11 +246,13 @@ func (m *mission) setUp(ctx context.Context) error {
 	m.closers = append(m.closers, func() { m.broker.Close() })
 	m.url = m.broker.URL()
 	m.watch = newWatch(m.Aircraft)
-	if err := m.makeKeys(); err != nil {
+	if m.publicKey, err = telemetry.NewKey(m.keyPath("crew")); err != nil {
 		return err
 	}
-	links, err := m.startAutopilots()
-	if err != nil {
+	if _, err := telemetry.NewKey(m.keyPath("leader")); err != nil {
+		return err
+	}
+	if m.links, err = m.startAutopilots(); err != nil {
 		return err
 	}
 	if m.crew, err = newCrew(ctx, m); err != nil {
@@ -278,8 +280,7 @@ func (m *mission) setUp(ctx context.Context) error {
 			return err
 		}
 	}
-	m.links = links
-	if m.leaderConfigPath, err = m.writeLeaderConfig("leader", links, nil); err != nil {
+	if m.leaderConfigPath, err = m.writeLeaderConfig("leader", m.links, nil); err != nil {
 		return err
 	}
 	if err := m.startLeader(); err != nil {
@@ -363,7 +364,7 @@ func (m *mission) startAutopilots() (links []string, err error) {
 func (m *mission) newUsers() *users.Simulator {
 	return &users.Simulator{Config: users.Config{
 		World: m.world, Seed: m.plan.Seed, ReportLoss: m.plan.ReportLossRate, Retained: m.plan.RetainedReports, Fleet: fleetName,
-		Broker: m.brokerOf("users"), Function: m.functionOfUsers(),
+		Broker: m.brokerOf("users"), Function: map[bool]string{true: sums}[len(m.plan.Ill) > 0],
 		SharedConnection:  true,
 		ReconnectInterval: 100 * time.Millisecond, Log: slog.New(slog.DiscardHandler),
 		Position: func(i int) physics.Position {
@@ -396,15 +397,9 @@ const stockClimbS, stockLandingS = 45, 100
 // and the way home after the neighbours' landings, also if flying comes to cost more.
 func (m *mission) packForJ(i int, slots float64) float64 {
 	const watt, neighbourM, slowMPS = 170, 17, 5
-	climbS, homeS, waitS, factor := 12.0, 20.0, 0.0, 1.0
+	climbS, homeS, waitS, factor := 12.0, 20.0, 0.0, m.powerFactor(1.2)
 	if m.plan.StockRates {
 		climbS, homeS = stockClimbS, stockLandingS
-	}
-	if m.plan.Wind {
-		factor = 1.2
-	}
-	if m.plan.ShockSlot < m.plan.Slots {
-		factor *= m.world.Shock.Factor
 	}
 	for k, at := range m.stands {
 		if k != i && at.Sub(m.stands[i]).Norm() <= neighbourM {
@@ -416,18 +411,22 @@ func (m *mission) packForJ(i int, slots float64) float64 {
 	return reserveJ + watt*(climbS+outS+factor*(slots+outS+homeS+waitS))
 }
 
-// boundPackJ is about what aircraft i takes to touchdown at the stock rates, if it flies for as many
-// slots as its pack is to have charge for: at v*, and a little for computing.
-func (m *mission) boundPackJ(i int) float64 {
-	const slotW, hoverW = 142, 169
-	factor := 1.0
-	if m.plan.Wind {
-		factor = 1.15
+// powerFactor is what flying may cost over the formula: so much in wind, and what it comes to cost.
+func (m *mission) powerFactor(inWind float64) (factor float64) {
+	if factor = 1; m.plan.Wind {
+		factor = inWind
 	}
 	if m.plan.ShockSlot < m.plan.Slots {
 		factor *= m.world.Shock.Factor
 	}
-	return hoverW*stockClimbS + factor*(slotW*m.plan.Packs.SlotsOf[i]+hoverW*(stockLandingS+m.landingWaitS(i)))
+	return factor
+}
+
+// boundPackJ is about what aircraft i takes to touchdown at the stock rates, if it flies for as many
+// slots as its pack is to have charge for: at v*, and a little for computing.
+func (m *mission) boundPackJ(i int) float64 {
+	const slotW, hoverW = 142, 169
+	return hoverW*stockClimbS + m.powerFactor(1.15)*(slotW*m.plan.Packs.SlotsOf[i]+hoverW*(stockLandingS+m.landingWaitS(i)))
 }
 
 // landingWaitS is how long aircraft i may have to wait for others whose homes are near.
@@ -591,14 +590,6 @@ func (m *mission) freeAddress() (string, error) {
 		return m.network.FreeAddress(), nil
 	}
 	return freeport.Address()
-}
-
-// makeKeys makes the crew's and the leaders' keys.
-func (m *mission) makeKeys() (err error) {
-	if m.publicKey, err = telemetry.NewKey(m.keyPath("crew")); err == nil {
-		_, err = telemetry.NewKey(m.keyPath("leader"))
-	}
-	return err
 }
 
 func (m *mission) keyPath(owner string) string { return filepath.Join(m.folder, owner+".key") }

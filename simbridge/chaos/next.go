@@ -4,9 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 
-	"prefdt/inference/physics"
 	"prefdt/simbridge/battery"
 	"prefdt/simbridge/record"
 	"prefdt/telemetry"
@@ -108,7 +106,7 @@ func (m *mission) handlePack(i int, what string) {
 	case packMisread:
 		a.ChangeBattery(func(b *battery.Battery) { b.Misread(misreadMessages) })
 	}
-	if slices.Contains([]string{packSwapped, packRebooted}, what) {
+	if what == packSwapped || what == packRebooted {
 		a.Reboot(false)
 	}
 }
@@ -117,8 +115,7 @@ func (m *mission) handlePack(i int, what string) {
 func (m *mission) orderNext(ctx context.Context, by string) error {
 	const id = "m2"
 	if by == byNew {
-		req := m.crew.newRequest(m.random, telemetry.ActionNew)
-		req.payload, _ = telemetry.Encode(telemetry.Mission{ID: req.id, Action: telemetry.ActionNew, Mission: id})
+		req := m.crew.newMission(m.random, id)
 		if !m.crew.sendAndWait(ctx, req) {
 			return fmt.Errorf("the next mission does not begin: %s", req.reason)
 		}
@@ -145,6 +142,6 @@ func (m *mission) tooLittleJ() float64 {
 	if m.plan.StockRates {
 		climbS = stockClimbS
 	}
-	hoverW := m.world.Physics.Propulsion.PowerW(physics.Position{}.Norm())
+	hoverW := m.world.Physics.Propulsion.PowerW(0)
 	return packReserve*m.capacityJ(0) + hoverW*(frame.descentS(h)+settlesS+m.landingWaitS(0)+climbShare*climbS)
 }

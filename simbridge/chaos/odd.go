@@ -101,12 +101,6 @@ func (p *plan) drawOdd(c *Config, k int) {
 	}
 }
 
-// oddFaults are those that drawOdd adds, or puts in place of the first.
-var oddFaults = []coverageCell{
-	{StaysArmed, Landing}, {TellsLanded, Landing}, {HeartbeatSilence, Landing}, {ModeRefused, Returning}, {ModeRefused, Stopped},
-	{StationFlies, Flying},
-}
-
 // drawCrowded has a quarter of the missions with two aircraft fly three to eight, whose homes are 11.5 to 15 m apart.
 func (p *plan) drawCrowded(r *rand.Rand) {
 	sizes := []int{3, 3, 3, 4, 4, 5, 6, 8}

@@ -258,11 +258,7 @@ func drawPlan(c *Config, k int) plan {
 	}
 	add(first)
 	if (k+k/len(all))%2 == 0 { // of each cell every other mission, also where the cells are even in number
-		p.addUnmeasuredKill(first)
-		p.addKillWithPilot(first)
-		p.addPilotInStall(first)
-		p.addKillOnceLost(first)
-		p.addKillUnreported(first)
+		p.addCompanion(first)
 	}
 	most := 1 + r.IntN(3)
 	// they wait for a refusal, which other faults delay or change
@@ -324,78 +320,55 @@ func (p *plan) drawGround(c *Config, k int) {
 	p.GroundM, p.Slope = mostM*level, [2]float64{steep * math.Cos(towards), steep * math.Sin(towards)}
 }
 
-// addUnmeasuredKill has the battery measure nothing while the leader restarts in flight.
-func (p *plan) addUnmeasuredKill(first coverageCell) {
-	const longestAbsence = 8
-	if first.Kind != ProcessKill && first.Kind != PowerCut || first.State != Flying && first.State != Holding && first.State != Returning {
-		return
+// addCompanion has something else befall the leader, or an aircraft, in the middle of a first fault.
+func (p *plan) addCompanion(first coverageCell) {
+	f, inSlots := &p.Faults[0], first.State == Flying || first.State == Holding
+	add := func(kind FaultKind, afterSlots, slots, aircraft int) {
+		p.Faults = append(p.Faults, fault{coverageCell: coverageCell{kind, first.State}, StartSlot: f.StartSlot + afterSlots,
+			DurationSlots: slots, Aircraft: aircraft})
 	}
-	kill := &p.Faults[0]
-	kill.DurationSlots = max(kill.DurationSlots, 3)
-	p.Faults = append(p.Faults, fault{
-		coverageCell: coverageCell{BatteryAbsent, first.State}, StartSlot: kill.StartSlot + 1, DurationSlots: longestAbsence,
-		Aircraft: kill.Aircraft,
-	})
+	switch first.Kind {
+	case ProcessKill, PowerCut: // the battery measures nothing while the leader restarts
+		if inSlots || first.State == Returning {
+			const longestAbsence = 8
+			f.DurationSlots = max(f.DurationSlots, 3)
+			add(BatteryAbsent, 1, longestAbsence, f.Aircraft)
+		}
+	case PilotPosition, PilotHold: // the leader restarts while a pilot has an aircraft
+		called := first.Kind == PilotPosition && p.Ending == endReturn && p.HoldSlots == 0 // home, meanwhile
+		if inSlots && !called {
+			f.DurationSlots = max(f.DurationSlots, 5)
+			add(ProcessKill, 2, 1, 0)
+		}
+	case LinkLoss: // it restarts just as an aircraft is back that was lost: its autopilot's failsafe holds it, and it is its pilot's
+		const lossSlots = 8 // beside the others of a loss that is severe
+		const afterSlots = lossSlots + linkLossExtraSlots + 1
+		if first.State != Holding && (first.State != Flying || p.HoldSlots > 0) {
+			return
+		}
+		if f.Severe, f.DurationSlots = true, lossSlots; first.State == Flying {
+			f.StartSlot = min(f.StartSlot, p.Slots-quietSlots-afterSlots)
+		}
+		add(ProcessKill, afterSlots, 1, 0)
+	case ReportLoss: // it restarts while nobody reports, so that everybody takes the offer
+		if first.State == Flying {
+			const beforeSlots, afterSlots = 5, 4
+			f.DurationSlots, f.StartSlot = beforeSlots+afterSlots, min(f.StartSlot, p.Slots-quietSlots-beforeSlots)
+			add(ProcessKill, beforeSlots, 1, 0)
+		}
+	case ProcessStall: // a pilot takes an aircraft while the leader stands still; of a long one nothing is read that shows it
+		if inSlots && f.Severe {
+			f.DurationSlots = 8
+			add(PilotPosition, 6, 6, f.Aircraft)
+		} else if inSlots {
+			f.DurationSlots = max(f.DurationSlots, 4)
+			add(PilotPosition, 1, 6, f.Aircraft)
+		}
+	}
 }
 
 // never is a slot that no mission reaches.
 const never = 1_000_000
-
-// addKillWithPilot has the leader restart while a pilot has an aircraft.
-func (p *plan) addKillWithPilot(first coverageCell) {
-	called := first.Kind == PilotPosition && p.Ending == endReturn && p.HoldSlots == 0 // home, meanwhile
-	if first.Kind != PilotPosition && first.Kind != PilotHold || first.State != Flying && first.State != Holding || called {
-		return
-	}
-	pilot := &p.Faults[0]
-	pilot.DurationSlots = max(pilot.DurationSlots, 5)
-	p.Faults = append(p.Faults, fault{coverageCell: coverageCell{ProcessKill, first.State}, StartSlot: pilot.StartSlot + 2,
-		DurationSlots: 1})
-}
-
-// addKillOnceLost has the leader restart just as an aircraft is back that was lost: its autopilot's failsafe holds it, and it is its
-// pilot's.
-func (p *plan) addKillOnceLost(first coverageCell) {
-	const lossSlots = 8 // beside the others of a loss that is severe
-	loss := &p.Faults[0]
-	if first.Kind != LinkLoss || first.State != Holding && (first.State != Flying || p.HoldSlots > 0) {
-		return
-	}
-	loss.Severe, loss.DurationSlots = true, lossSlots
-	const afterSlots = lossSlots + linkLossExtraSlots + 1
-	if first.State == Flying {
-		loss.StartSlot = min(loss.StartSlot, p.Slots-quietSlots-afterSlots)
-	}
-	p.Faults = append(p.Faults, fault{coverageCell: coverageCell{ProcessKill, first.State}, StartSlot: loss.StartSlot + afterSlots,
-		DurationSlots: 1})
-}
-
-// addKillUnreported has the leader restart while nobody reports, so that everybody takes the offer.
-func (p *plan) addKillUnreported(first coverageCell) {
-	loss := &p.Faults[0]
-	if first.Kind != ReportLoss || first.State != Flying {
-		return
-	}
-	const beforeSlots, afterSlots = 5, 4
-	loss.DurationSlots, loss.StartSlot = beforeSlots+afterSlots, min(loss.StartSlot, p.Slots-quietSlots-beforeSlots)
-	p.Faults = append(p.Faults, fault{coverageCell: coverageCell{ProcessKill, first.State}, StartSlot: loss.StartSlot + beforeSlots,
-		DurationSlots: 1})
-}
-
-// addPilotInStall has a pilot take an aircraft while the leader stands still.
-func (p *plan) addPilotInStall(first coverageCell) {
-	if first.Kind != ProcessStall || first.State != Flying && first.State != Holding {
-		return
-	}
-	stall := &p.Faults[0]
-	stall.DurationSlots = max(stall.DurationSlots, 4)
-	after := 1
-	if stall.Severe { // of a long one nothing is read that shows it
-		stall.DurationSlots, after = 8, 6
-	}
-	p.Faults = append(p.Faults, fault{coverageCell: coverageCell{PilotPosition, first.State}, StartSlot: stall.StartSlot + after,
-		DurationSlots: 6, Aircraft: stall.Aircraft})
-}
 
 // onlyFirst are kinds that a mission has as its first fault alone: its length and its
 // course are drawn for them.
@@ -421,13 +394,10 @@ func (p *plan) drawSituation(c *Config, k int) {
 	p.BoundedPacks = p.Ending == endSlots && !p.losesCrewRadio() && !p.hasFault(PilotDisarm, PilotPosition, PilotHold, KillInGap,
 		DiskRefuses, BatterySwap, LowBattery) &&
 		!slices.ContainsFunc(p.Faults, func(f fault) bool { return delays(f.Kind) })
-	switch one(6) {
-	case true:
+	if one(6) {
 		p.SpeedMaxMPS = 5 + 5*r.Float64()
-	case false:
-		if one(6) && !p.StockRates {
-			p.AutopilotMaxMPS = 5 + 5*r.Float64()
-		}
+	} else if one(6) && !p.StockRates {
+		p.AutopilotMaxMPS = 5 + 5*r.Float64()
 	}
 	for gained := one(3); len(p.SensorGain) < c.Aircraft; {
 		gain := 0.95 + 0.12*r.Float64()
@@ -671,29 +641,30 @@ func (p plan) String() string {
 	for _, f := range p.Faults {
 		words = append(words, fmt.Sprintf("%s@%s+%d", f.Kind, f.State, f.StartSlot))
 	}
-	if p.HoldSlots > 0 {
-		words = append(words, fmt.Sprintf("hold@%d", p.HoldSlot))
+	words = append(words, namesOf([]named{{fmt.Sprintf("hold@%d", p.HoldSlot), p.HoldSlots > 0},
+		{fmt.Sprintf("%s@%d", p.Ending, p.EndSlot), p.Ending != endSlots}, {"stops_landing", p.StopsLanding}, {"signed", p.Signed}})...)
+	return strings.Join(append(words, p.situation()...), " ")
+}
+
+// named is what a mission has, or not.
+type named struct {
+	name string
+	on   bool
+}
+
+func namesOf(all []named) (names []string) {
+	for _, x := range all {
+		if x.on {
+			names = append(names, x.name)
+		}
 	}
-	if p.Ending != endSlots {
-		words = append(words, fmt.Sprintf("%s@%d", p.Ending, p.EndSlot))
-	}
-	if p.StopsLanding {
-		words = append(words, "stops_landing")
-	}
-	if p.Signed {
-		words = append(words, "signed")
-	}
-	words = append(words, p.situation()...)
-	return strings.Join(words, " ")
+	return names
 }
 
 // situation has the names of what a mission flies in, beside its faults: as in the
 // planted faults' data.
-func (p *plan) situation() (names []string) {
-	for _, s := range []struct {
-		name string
-		on   bool
-	}{
+func (p *plan) situation() []string {
+	return namesOf([]named{
 		{string(ClockJump), p.ClockJumps}, {"slow_board", p.DecisionS > 0}, {"stock", p.StockRates}, {"one_link", p.OneLink}, {"wind",
 			p.Wind}, {"crowd", p.Crowd},
 		{"allow", p.Listed},
@@ -719,12 +690,7 @@ func (p *plan) situation() (names []string) {
 		{"wrong_first", p.WrongFirst}, {"flown_out", p.FlownOut}, {"height_jump", p.HeightJump.Metres != 0},
 		{"other_station", p.OtherStation},
 		{"sensor", slices.ContainsFunc(p.SensorGain, func(g float64) bool { return g != 1 })},
-	} {
-		if s.on {
-			names = append(names, s.name)
-		}
-	}
-	return names
+	})
 }
 
 // is reports whether a mission has a fault, by its kind, kind@state or kind@state:aircraft,
@@ -739,21 +705,27 @@ func (p *plan) is(words string) bool {
 			return string(f.Kind) == kind && (state == "" || string(f.State) == state) &&
 				(aircraft == "" || aircraft == strconv.Itoa(f.Aircraft+1))
 		})
-		switch {
-		case fault, slices.Contains(p.situation(), word), word == "any", word == string(p.Ending):
-		case word == "hold" && p.HoldSlots > 0, word == "signed" && p.Signed, word == "stops_landing" && p.StopsLanding, word == "plain" &&
-			p.isPlain(), word == "relaunch" && p.RelaunchesGrounded, word == "loss_1s" && p.StockRates, word == "shock" &&
-			p.ShockSlot < p.Slots/2, word == "undisturbed" && p.isUndisturbed(), word == "calm" && !p.Wind && !p.Crowd && p.Site == nil,
-			word == "slow_autopilot" && p.AutopilotMaxMPS > 0, word == "return_of_one" && p.Site != nil && p.Site.ReturnSlot > 0,
-			word == "one_way" && p.Site != nil && p.Site.OneWay,
-			word == "ends_in_hold" && p.packEndsInHold(), p.Next != nil && (word == "next_"+p.Next.By || word == p.Next.Pack),
-			word == "after_shock" && p.Faults[0].State == Flying &&
-				p.Faults[0].StartSlot > p.ShockSlot+quietSlots && p.Faults[0].StartSlot < p.Slots-4:
-		default:
+		if !fault && !slices.Contains(p.situation(), word) && !slices.Contains(p.unprinted(), word) {
 			return false
 		}
 	}
 	return true
+}
+
+// unprinted has the other words that [plan.is] knows.
+func (p *plan) unprinted() []string {
+	first, next, site := &p.Faults[0], p.Next, p.Site
+	if next == nil {
+		next = &nextMission{}
+	}
+	return namesOf([]named{
+		{"any", true}, {string(p.Ending), true}, {"hold", p.HoldSlots > 0}, {"signed", p.Signed}, {"stops_landing", p.StopsLanding},
+		{"plain", p.isPlain()}, {"relaunch", p.RelaunchesGrounded}, {"loss_1s", p.StockRates}, {"shock", p.ShockSlot < p.Slots/2},
+		{"undisturbed", p.isUndisturbed()}, {"calm", !p.Wind && !p.Crowd && site == nil}, {"slow_autopilot", p.AutopilotMaxMPS > 0},
+		{"return_of_one", site != nil && site.ReturnSlot > 0}, {"one_way", site != nil && site.OneWay},
+		{"ends_in_hold", p.packEndsInHold()}, {"next_" + next.By, p.Next != nil}, {next.Pack, p.Next != nil},
+		{"after_shock", first.State == Flying && first.StartSlot > p.ShockSlot+quietSlots && first.StartSlot < p.Slots-4},
+	})
 }
 
 // packEndsInHold reports whether a pack is about at its reserve in the crew's hold.
@@ -773,12 +745,11 @@ func (p *plan) isUndisturbed() bool {
 // isPlain reports whether batteries read the truth, and neither wind nor a crowd moves the
 // aircraft.
 func (p *plan) isPlain() bool {
-	for _, vague := range []string{"wind", "crowd", "sensor", "packs", "slow"} {
-		if slices.Contains(p.situation(), vague) {
-			return false
-		}
+	vague := func(name string) bool {
+		return slices.Contains([]string{"wind", "crowd", "sensor", "packs", "slow"}, name)
 	}
-	return !p.hasFault(BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, LowBattery)
+	return !slices.ContainsFunc(p.situation(), vague) &&
+		!p.hasFault(BatteryAbsent, BatteryHandover, BatterySwap, BatteryOutlier, SecondBattery, LowBattery)
 }
 
 // wallS is about how long the mission takes.

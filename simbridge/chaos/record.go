@@ -95,7 +95,7 @@ func (m *mission) endRecord(failure error, exit string) {
 		l.Shutdown() // how it ended is the record's
 		m.recordDecided()
 	}
-	l, err := ledger.OpenReadOnly(m.ledgerPath())
+	l, err := ledger.OpenReadOnly(ledger.Path(filepath.Join(m.folder, "leader")))
 	if err == nil {
 		var flights []ledger.Flight
 		if flights, err = l.Flights(); len(flights) > 0 {

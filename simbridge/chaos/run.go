@@ -95,44 +95,42 @@ func Run(ctx context.Context, c Config, progress io.Writer) (Result, error) {
 	if err := results.Truncate(whole); err != nil { // what comes would be appended to a line that was cut off
 		return r, err
 	}
-	type flight struct {
-		mission int
-		over    chan *Flown
-	}
-	var flights []flight
-	next := make(chan flight, c.Missions)
-	for k := range c.Missions {
+	over := make([]chan *Flown, c.Missions) // nil: it is not asked for
+	next := make(chan int, c.Missions)
+	for k := range over {
 		if len(c.Only) > 0 && !slices.Contains(c.Only, k) {
 			continue
 		}
-		f := flight{k, make(chan *Flown, 1)}
-		flights = append(flights, f)
+		over[k] = make(chan *Flown, 1)
 		if i := slices.IndexFunc(before, func(f Flown) bool { return f.is(&c, k, program) }); i >= 0 {
-			f.over <- &before[i]
+			over[k] <- &before[i]
 			continue
 		}
-		next <- f
+		next <- k
 	}
 	close(next)
 	var jobs sync.WaitGroup
 	defer jobs.Wait() // an interrupted run leaves no program behind
 	for range c.Jobs {
 		jobs.Go(func() {
-			for f := range next {
+			for k := range next {
 				if ctx.Err() != nil {
-					f.over <- nil
+					over[k] <- nil
 					continue
 				}
-				flown := c.start(ctx, f.mission, program, frozen)
+				flown := c.start(ctx, k, program, frozen)
 				if line, err := json.Marshal(flown); err == nil && ctx.Err() == nil {
 					results.Write(append(line, '\n'))
 				}
-				f.over <- flown
+				over[k] <- flown
 			}
 		})
 	}
-	for _, f := range flights {
-		flown := <-f.over
+	for _, flight := range over {
+		if flight == nil {
+			continue
+		}
+		flown := <-flight
 		if ctx.Err() != nil {
 			return r, fmt.Errorf("interrupted: %w; -resume goes on", ctx.Err())
 		}

@@ -168,10 +168,7 @@ func (m *mission) aircraftIsDue(f *fault, i int) bool {
 	}
 	switch f.State {
 	case Engaging:
-		if f.Kind == KillInGap { // it has just reached OFFBOARD
-			return s.Mode == autopilot.ModeOffboard && seen.offboardForS() < 0.4
-		}
-		if copter { // nothing is streamed to it before
+		if f.Kind == KillInGap || copter { // it has just reached OFFBOARD, before which nothing is streamed to an ArduCopter
 			return s.Mode == autopilot.ModeOffboard && seen.offboardForS() < 0.4
 		}
 		return seen.streamed && s.Mode != autopilot.ModeOffboard

@@ -31,10 +31,7 @@ var states = []State{Idle, Climbing, Engaging, Flying, Holding, Returning, Landi
 // absent is impossible or is no fault: no slot is open outside of flying and holding,
 // an aircraft on the ground has no pilot's act to respect, and a pilot's Hold differs from
 // the failsafe's in OFFBOARD and below H alone.
-var faultTable = []struct {
-	kind   FaultKind
-	states []State
-}{
+var faultTable = []faultStates{
 	{ProcessKill, []State{Idle, Climbing, Engaging, Flying, Holding, Returning, Landing, Done, Stopped}},
 	{LinkLoss, []State{Climbing, Engaging, Flying, Holding, Returning, Landing, Stopped}},
 	{CommandStorm, []State{Idle, Climbing, Flying, Holding, Returning, Done, Stopped}},
@@ -74,6 +71,19 @@ var faultTable = []struct {
 	{KillInGap, []State{Climbing, Engaging, Landing}},
 }
 
+// copterFaultTable has those of an ArduCopter alone. They are no part of the other runs' cells, so that what
+// was drawn of those before stays as it is.
+var copterFaultTable = []faultStates{
+	{StationSilence, []State{Climbing, Flying, Holding, Landing}},
+	{PilotReturn, []State{Climbing, Flying, Holding, Stopped}},
+}
+
+// faultStates are the states in which a kind of fault can begin.
+type faultStates struct {
+	kind   FaultKind
+	states []State
+}
+
 // coverageCell is a kind of fault in a state.
 type coverageCell struct {
 	Kind  FaultKind
@@ -95,8 +105,10 @@ func (c *Config) cells() []coverageCell {
 }
 
 // coverageCells returns the possible ones, in the order of kinds and states.
-func coverageCells() (all []coverageCell) {
-	for _, f := range faultTable {
+func coverageCells() []coverageCell { return cellsOf(faultTable) }
+
+func cellsOf(table []faultStates) (all []coverageCell) {
+	for _, f := range table {
 		for _, s := range f.states {
 			all = append(all, coverageCell{f.kind, s})
 		}

@@ -33,14 +33,14 @@ import (
 // those of the programs, but for the executor: a child process enters no virtual time.
 
 const (
-	sums, rare           = "sums", "rare" // functions; the second is the first worker's alone
-	sumsDigest           = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
-	unitBytes, sumBytes  = 1024, 4
-	taskCyclesPerBit     = 1000
-	workerCores, devices = 2, 3
-	deviceCPUHz          = 1e9
-	strangerUser         = "i1" // who asks for what is wrong
-	otherVersionUser     = "i2" // whose task names another version of the function
+	sums, rare          = "sums", "rare" // functions; the second is the first worker's alone
+	sumsDigest          = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+	unitBytes, sumBytes = 1024, 4
+	taskCyclesPerBit    = 1000
+	workerCores         = 2
+	deviceCPUHz         = 1e9
+	strangerUser        = "i1" // who asks for what is wrong
+	otherVersionUser    = "i2" // whose task names another version of the function
 )
 
 // illnesses of workers, by the kind of the fault that is recorded.
@@ -73,14 +73,6 @@ func (p *plan) drawTasks(r *rand.Rand) {
 	for k, kind := range kinds {
 		p.Ill = append(p.Ill, illness{kind, r.IntN(p.Aircraft), firstIllSlot + k*illSlots})
 	}
-}
-
-// functionOfUsers is what the simulated users' tasks name.
-func (m *mission) functionOfUsers() string {
-	if len(m.plan.Ill) > 0 {
-		return sums
-	}
-	return ""
 }
 
 // worker computes what users of one aircraft send it.

@@ -18,7 +18,6 @@ type watch struct {
 	mutex    sync.Mutex
 	aircraft []watched
 	reports  map[reportKey]telemetry.Report // the first valid one of each user and slot
-	minM     float64                        // least horizontal distance of two in the air
 }
 
 // watched is one aircraft.
@@ -42,7 +41,7 @@ type reportKey struct {
 }
 
 func newWatch(aircraft int) *watch {
-	w := &watch{reports: map[reportKey]telemetry.Report{}, minM: math.Inf(1)}
+	w := &watch{reports: map[reportKey]telemetry.Report{}}
 	for range aircraft {
 		w.aircraft = append(w.aircraft, watched{offboardS: math.Inf(1), toldHoldS: math.Inf(-1), setpointS: math.Inf(-1),
 			followedS: math.Inf(1)})
@@ -103,11 +102,6 @@ func (w *watch) handleMotion(i int, s autopilot.State, copter bool) {
 	}
 	if copter && s.Failsafe && !before.Failsafe { // its failsafe is its pilot, until the crew resumes it
 		a.piloted = true
-	}
-	for k := range w.aircraft {
-		if o := &w.aircraft[k].state; k != i && !s.OnGround && !o.OnGround {
-			w.minM = min(w.minM, s.Position.Sub(o.Position).HorizontalM())
-		}
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"prefdt/inference/belief"
 	"prefdt/inference/belief/learned"
+	"prefdt/inference/slot"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/record"
 )
@@ -69,28 +70,20 @@ func (c *check) readPower() {
 	const deviations, share, slackJ, agoS, forS, lasts = 4, 0.08, 6, 3, 1, 3
 	wrong := make([]int, len(c.aircraft)) // readings in a row
 	misread := c.fault(0, "battery_wild", "battery_reset", "battery_second", "low_battery", "autopilot_reboot").wider(0, 2*agoS)
-	for _, r := range c.rows() {
-		if r.Seen == nil {
-			continue
+	c.flownBefore(func(n int, timeS float64, a *aircraft, x *slot.Flown) {
+		if c.excusesAny(a.number, timeS, "leader away", "link cut", "late datagrams") || misread.contains(timeS) {
+			return
 		}
-		timeS := c.epochS + float64(r.Slot)
-		for _, x := range r.Seen.Snapshot.Aircraft {
-			if x.Number > len(c.aircraft) || x.Flown.FlightJ == 0 || c.excusesAny(x.Number, timeS, "leader away", "link cut",
-				"late datagrams") || misread.contains(timeS) {
-				continue
-			}
-			a := c.aircraft[x.Number-1]
-			least, most := math.Inf(1), 0.0
-			for t := timeS - agoS - a.MonitorS; t <= timeS-forS; t += record.PeriodS {
-				w := (a.spentJ(t+forS) - a.spentJ(t)) / forS
-				least, most = min(least, w), max(most, w)
-			}
-			off := max(least-x.Flown.FlightJ-computesMostJ, x.Flown.FlightJ-most, 0)
-			bound := deviations*x.Flown.ErrorJ + share*most + math.Abs(a.gain()-1)*most + slackJ
-			c.lasting(&wrong[x.Number-1], lasts, timeS, off, bound, "the ledger has flight of %.0f W of aircraft %d in slot %d, it drew "+
-				"%.0f to %.0f", x.Flown.FlightJ, x.Number, r.Slot, least, most) // two may be of a gust or of a late frame
+		least, most := math.Inf(1), 0.0
+		for t := timeS - agoS - a.MonitorS; t <= timeS-forS; t += record.PeriodS {
+			w := (a.spentJ(t+forS) - a.spentJ(t)) / forS
+			least, most = min(least, w), max(most, w)
 		}
-	}
+		off := max(least-x.FlightJ-computesMostJ, x.FlightJ-most, 0)
+		bound := deviations*x.ErrorJ + share*most + math.Abs(a.gain()-1)*most + slackJ
+		c.lasting(&wrong[a.number-1], lasts, timeS, off, bound, "the ledger has flight of %.0f W of aircraft %d in slot %d, it drew "+
+			"%.0f to %.0f", x.FlightJ, a.number, n, least, most) // two may be of a gust or of a late frame
+	})
 }
 
 // computesMostJ is the most that an aircraft draws in a slot for its users.

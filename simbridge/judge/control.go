@@ -50,13 +50,8 @@ func (c *check) obeyed() {
 			if s.Mode == land && !returns {
 				c.atMost(fromS, touchesM, s.heightM(), "aircraft %d is resumed %.1f m above the ground as it lands", a.number, s.heightM())
 			}
-			boundS := float64(withinS)
-			for _, next := range c.missionOrders(telemetry.ActionResume, telemetry.ActionReturn, telemetry.ActionStop,
-				telemetry.ActionLaunch) {
-				if next.deliveredS > fromS && next.names(a.number) {
-					boundS = min(boundS, next.deliveredS-fromS)
-				}
-			}
+			boundS := min(withinS, c.nextOrderS(a.number, fromS, telemetry.ActionResume, telemetry.ActionReturn, telemetry.ActionStop,
+				telemetry.ActionLaunch)-fromS)
 			if s.PositionM[2] < c.Physics.AltitudeM-climbFirstM && c.near(a, aloneM).contains(fromS) {
 				c.finding.Assumed["another is near"]++ // it waits to climb until that hovers
 				continue
@@ -70,11 +65,7 @@ func (c *check) obeyed() {
 			follows := a.in(func(s *state) bool {
 				return s.Armed && (s.Mode == offboard || s.Mode == takeoff || s.Mode == land && s.timeS > fromS+1)
 			}).and(spans{{fromS, c.endS}})
-			followsS := math.Inf(1)
-			if len(follows) > 0 {
-				followsS = follows[0].fromS
-			}
-			c.within(fromS, followsS, boundS, "aircraft %d stays in %s, and %s was accepted", a.number, s.Mode, o.body)
+			c.within(fromS, follows.firstS(), boundS, "aircraft %d stays in %s, and %s was accepted", a.number, s.Mode, o.body)
 		}
 	}
 }
@@ -88,7 +79,7 @@ func (c *check) comesNearer(a *aircraft, o *order) {
 	before, after := a.at(o.answeredS), a.at(o.answeredS+withinS)
 	fromM := horizontalM(sub(before.PositionM, home))
 	if !ok || fromM < nearM || whole[0].toS > c.endS || after.Mode == land || after.OnGround ||
-		len(whole.without(a.offboard.and(a.led))) > 0 ||
+		len(whole.without(a.commanded())) > 0 ||
 		len(whole.and(c.near(a, besideM))) > 0 || c.excusesFrom(whole[0].fromS, whole[0].toS, "leader away", "link cut", "lost heartbeats",
 		"late datagrams", "station silent", "low pack", "comes home by itself") {
 		return
@@ -244,15 +235,14 @@ func (c *check) toldDuty() {
 	if !tells && len(c.beacons) == 0 { // it never flew
 		return
 	}
-	type who struct{ lands, flies, piloted spans }
-	all, down := map[int]who{}, map[int]spans{}
+	type who struct{ lands, flies, piloted, down spans }
+	all := map[int]who{}
 	for _, a := range c.aircraft {
 		led, piloted := c.certain(a)
 		led, piloted = c.disturbed(a, led), c.disturbed(a, piloted)
 		lands := a.in(func(s *state) bool { return s.Mode == land && s.Armed && s.heightM() > 1 }).from(lastsS)
 		stands := a.in(func(s *state) bool { return s.OnGround && s.Mode != offboard && s.Mode != takeoff })
-		down[a.number] = c.disturbed(a, stands.from(downS))
-		all[a.number] = who{lands.and(led), a.offboard.from(lastsS).and(led), piloted}
+		all[a.number] = who{lands.and(led), a.offboard.from(lastsS).and(led), piloted, c.disturbed(a, stands.from(downS))}
 	}
 	stoppedS := c.firstStopS()
 	c.told(func(s *status, t *telemetry.StatusAircraft, a *aircraft, _ float64) {
@@ -262,7 +252,7 @@ func (c *check) toldDuty() {
 		case w.piloted.contains(s.timeS):
 			ok := t.Duty != telemetry.DutyServing && t.Duty != telemetry.DutyLeaving
 			c.holds(s.timeS, ok, "the status has aircraft %d %s, which is its pilot's", t.Number, t.Duty)
-		case down[a.number].contains(s.timeS):
+		case w.down.contains(s.timeS):
 			c.holds(s.timeS, t.Duty != telemetry.DutyLeaving, "the status has aircraft %d leaving, which is on the ground for %d s",
 				t.Number, downS)
 		case stopped:
@@ -300,17 +290,13 @@ func (c *check) givenBack() {
 			c.holds(o.answeredS, given, "%s is accepted, and no pilot had what it gives back", o.body)
 			continue
 		}
-		theirs := func(number int) bool {
-			return known[number].contains(o.deliveredS) && known[number].contains(o.answeredS)
+		theirs := 0
+		for _, a := range c.aircraft {
+			if o.names(a.number) && known[a.number].contains(o.deliveredS) && known[a.number].contains(o.answeredS) {
+				theirs++
+			}
 		}
-		ok := len(o.mission.Aircraft) > 0
-		for _, number := range o.mission.Aircraft {
-			ok = ok && theirs(number)
-		}
-		if len(o.mission.Aircraft) == 0 {
-			ok = slices.ContainsFunc(c.aircraft, func(a *aircraft) bool { return theirs(a.number) })
-		}
-		if ok {
+		if theirs > 0 && theirs >= len(o.mission.Aircraft) {
 			c.holds(o.answeredS, o.accepted, "%s is refused, and a pilot has what it gives back: %s", o.body, o.answer.Reason)
 		}
 	}

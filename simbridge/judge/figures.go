@@ -1,10 +1,6 @@
 package judge
 
-import (
-	"math"
-
-	"prefdt/telemetry"
-)
+import "math"
 
 // Figures are numbers of a flight that no rule bounds.
 type Figures struct {
@@ -28,13 +24,7 @@ func (f *flight) figures() Figures {
 	})
 	if n := len(f.statuses); n > 0 {
 		s := &f.statuses[n-1]
-		x.MissedSlots = s.MissedSlots
-		for _, a := range s.Aircraft {
-			x.LedgerErrorJ += a.SpentJ
-		}
-		if s.Scope != telemetry.ScopeLanded { // else it is in each aircraft's
-			x.LedgerErrorJ += s.TransitJ
-		}
+		x.MissedSlots, x.LedgerErrorJ = s.MissedSlots, s.toldJ()
 		for _, a := range f.aircraft {
 			x.LedgerErrorJ -= a.spentJ(s.timeS)
 		}

@@ -2,6 +2,7 @@ package judge
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"io"
 	"math"
@@ -12,6 +13,7 @@ import (
 	"prefdt/inference/checkpoint"
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/record"
+	"prefdt/simbridge/world"
 	"prefdt/telemetry"
 )
 
@@ -20,6 +22,7 @@ type flight struct {
 	record.Flight
 	frozen    *checkpoint.Checkpoint // nil: unknown
 	beside    func() (reference, bool)
+	scenario  *world.Scenario // nil: not drawn yet
 	aircraft  []*aircraft
 	faults    []faultSpan
 	beacons   []beacon
@@ -254,7 +257,6 @@ func (f *flight) addMessage(topics telemetry.Topics, timeS float64, m *record.Me
 		return
 	}
 	payload := []byte(m.Payload)
-	byLeader := f.IsLeader(m.From)
 	switch kind {
 	case telemetry.KindBudget, telemetry.KindPreference, telemetry.KindMission:
 		f.addOrder(kind, timeS, m)
@@ -280,26 +282,22 @@ func (f *flight) addMessage(topics telemetry.Topics, timeS float64, m *record.Me
 			key := reportKey{id, r.Slot}
 			f.resultsS[key] = max(f.resultsS[key], r.CompletionS)
 		}
-	case telemetry.KindSlot:
-		if s, err := telemetry.DecodeSlot(payload); err == nil && byLeader {
-			f.beacons = append(f.beacons, beacon{timeS, s})
-		}
-	case telemetry.KindDecision:
-		if d, err := telemetry.DecodeDecision(payload); err == nil && byLeader {
-			f.decisions = append(f.decisions, decision{timeS, id, d})
-		}
 	case telemetry.KindWorker:
 		if w, err := telemetry.DecodeWorker(payload); err == nil {
 			number, _ := strconv.Atoi(id)
 			f.workerBeats[number] = append(f.workerBeats[number], workerBeat{timeS, w})
 		}
-	case telemetry.KindStatus:
-		if s, err := telemetry.DecodeStatus(payload); err == nil && byLeader {
-			f.statuses = append(f.statuses, status{timeS, s})
-		}
-	case telemetry.KindAck:
-		if a, err := telemetry.DecodeAck(payload); err == nil && byLeader {
-			f.addAnswer(timeS, a)
+	}
+	if v, err := telemetry.DecodePublished(kind, telemetry.Message{Payload: payload}); err == nil && f.IsLeader(m.From) {
+		switch v := v.(type) {
+		case telemetry.Slot:
+			f.beacons = append(f.beacons, beacon{timeS, v})
+		case telemetry.Decision:
+			f.decisions = append(f.decisions, decision{timeS, id, v})
+		case telemetry.Status:
+			f.statuses = append(f.statuses, status{timeS, v})
+		case telemetry.Ack:
+			f.addAnswer(timeS, v)
 		}
 	}
 }
@@ -366,13 +364,15 @@ func (f *flight) addAnswer(timeS float64, a telemetry.Ack) {
 }
 
 // missionOrders are the accepted commands of some actions, at the time at which they were delivered.
-func (f *flight) missionOrders(actions ...string) (all []*order) {
-	for _, o := range f.orders {
-		if o.kind == telemetry.KindMission && o.accepted && slices.Contains(actions, o.mission.Action) {
-			all = append(all, o)
-		}
-	}
-	return all
+func (f *flight) missionOrders(actions ...string) []*order {
+	return slices.DeleteFunc(slices.Clone(f.orders), func(o *order) bool {
+		return o.kind != telemetry.KindMission || !o.accepted || !slices.Contains(actions, o.mission.Action)
+	})
+}
+
+// takesOff reports whether it has aircraft take off, if it is obeyed.
+func (o *order) takesOff() bool {
+	return o.kind == telemetry.KindMission && (o.mission.Action == telemetry.ActionStart || o.mission.Action == telemetry.ActionLaunch)
 }
 
 // names reports whether a mission command is for an aircraft.
@@ -382,13 +382,7 @@ func (o *order) names(number int) bool {
 
 // fault is when faults of some kinds last that concern an aircraft, from 1, or with 0 any.
 func (f *flight) fault(number int, kinds ...string) spans {
-	var all []span
-	for _, x := range f.faults {
-		if slices.Contains(kinds, x.kind) && (number == 0 || x.aircraft == 0 || x.aircraft == number) {
-			all = append(all, x.span)
-		}
-	}
-	return newSpans(all...)
+	return f.widened(&assumption{faults: kinds}, number)
 }
 
 // jumpedM is by how much the height that an aircraft measures has jumped.
@@ -412,6 +406,14 @@ func (f *flight) computes() bool {
 	})
 }
 
+// truth is the world as it was.
+func (f *flight) truth() *world.Scenario {
+	if f.scenario == nil {
+		f.scenario = world.NewScenario(f.World, f.Seed)
+	}
+	return f.scenario
+}
+
 // has reports whether there was a fault of some kinds.
 func (f *flight) has(kinds ...string) bool {
 	return slices.ContainsFunc(f.faults, func(x faultSpan) bool { return slices.Contains(kinds, x.kind) })
@@ -430,15 +432,7 @@ func (a *aircraft) at(timeS float64) *state { return &a.states[a.index(timeS)] }
 
 // index is that of the state at a moment.
 func (a *aircraft) index(timeS float64) int {
-	k, found := slices.BinarySearchFunc(a.states, timeS, func(s state, t float64) int {
-		switch {
-		case s.timeS < t:
-			return -1
-		case s.timeS > t:
-			return 1
-		}
-		return 0
-	})
+	k, found := slices.BinarySearchFunc(a.states, timeS, func(s state, t float64) int { return cmp.Compare(s.timeS, t) })
 	if !found {
 		k--
 	}
@@ -626,6 +620,9 @@ func (f *flight) leaderUpSince(timeS float64) float64 {
 
 func (a *aircraft) isCopter() bool { return strings.HasPrefix(a.Autopilot, "ardu") }
 
+// commanded is when it flies by its leader's setpoints.
+func (a *aircraft) commanded() spans { return a.offboard.and(a.led) }
+
 // isLed reports whether an aircraft is its leader's to command.
 func (a *aircraft) isLed(timeS float64) bool { return a.led.contains(timeS) }
 
@@ -637,29 +634,25 @@ type airframe struct {
 	slowBelowM float64
 	climbMPS   float64 // by setpoints
 	stopsInM   float64 // an ArduCopter that is to hold, beyond what PX4 takes
-	stationS   float64 // an ArduCopter returns once its ground station is silent for so long
 }
 
 func airframeOf(a *record.Aircraft) (f airframe) {
-	x := a.Parameters
-	if a.Unheard { // nothing bounds a descent, and an ArduCopter may be the slowest
-		f = airframe{speedMPS: a.SpeedMaxMPS, landMPS: math.Inf(1)}
-		if strings.HasPrefix(a.Autopilot, "ardu") {
-			const slowClimbMPS, slowLagM = 0.5, 27
-			f.climbMPS, f.stopsInM = slowClimbMPS, slowLagM
-		}
-		return f
-	}
-	f = airframe{speedMPS: x["MPC_XY_VEL_MAX"], descentMPS: autopilot.DescentShare * x["MPC_Z_V_AUTO_DN"], landMPS: x["MPC_LAND_SPEED"],
-		slowBelowM: x["MPC_LAND_ALT1"], climbMPS: 0.8 * x["MPC_Z_VEL_MAX_UP"]}
-	if strings.HasPrefix(a.Autopilot, "ardu") {
-		const cm, lagM, slowLagM = 0.01, 13, 27
+	const cm, lagM, slowLagM, slowClimbMPS = 0.01, 13, 27, 0.5
+	x, copter := a.Parameters, strings.HasPrefix(a.Autopilot, "ardu")
+	switch {
+	case a.Unheard && copter: // nothing bounds a descent, and an ArduCopter may be the slowest
+		return airframe{speedMPS: a.SpeedMaxMPS, landMPS: math.Inf(1), climbMPS: slowClimbMPS, stopsInM: slowLagM}
+	case a.Unheard:
+		return airframe{speedMPS: a.SpeedMaxMPS, landMPS: math.Inf(1)}
+	case copter:
 		f = airframe{cm * x["WPNAV_SPEED"], cm * x["WPNAV_SPEED_DN"], cm * x["LAND_SPEED"], cm * x["LAND_ALT_LOW"],
-			cm * x["WPNAV_SPEED_UP"],
-			lagM, x["FS_GCS_TIMEOUT"]}
+			cm * x["WPNAV_SPEED_UP"], lagM}
 		if x["WPNAV_ACCEL"] > 0 {
 			f.stopsInM = slowLagM
 		}
+	default:
+		f = airframe{speedMPS: x["MPC_XY_VEL_MAX"], descentMPS: autopilot.DescentShare * x["MPC_Z_V_AUTO_DN"],
+			landMPS: x["MPC_LAND_SPEED"], slowBelowM: x["MPC_LAND_ALT1"], climbMPS: 0.8 * x["MPC_Z_VEL_MAX_UP"]}
 	}
 	f.speedMPS = min(f.speedMPS, a.SpeedMaxMPS)
 	return f

@@ -6,7 +6,6 @@ import (
 
 	"prefdt/inference/physics"
 	"prefdt/simbridge/record"
-	"prefdt/simbridge/world"
 	"prefdt/telemetry"
 )
 
@@ -35,14 +34,14 @@ var foreseenRules = []Rule{
 func (f *flight) packsFrom(timeS float64) *telemetry.Budget {
 	const settledS = 2
 	var last *order
-	for _, o := range f.orders {
-		if !o.accepted || !o.isRequest() || o.deliveredS > timeS {
-			continue
-		}
-		if o.answeredS > timeS-settledS {
+	for _, o := range f.requests() {
+		switch {
+		case o.deliveredS > timeS:
+		case o.answeredS > timeS-settledS:
 			return nil
+		default:
+			last = o
 		}
-		last = o
 	}
 	if last == nil || len(last.budget.Packs) == 0 {
 		return nil
@@ -59,12 +58,12 @@ func packOf(b *telemetry.Budget, number int) *telemetry.Pack {
 	return &b.Packs[k]
 }
 
-// keptJ is what of an aircraft's pack is to be left, by a budget.
+// keptJ is what of an aircraft's pack is to be left, by a budget that says something of it, or nothing.
 func keptJ(p *telemetry.Pack, s *state) float64 {
 	switch {
-	case p.Reserve != nil:
+	case p != nil && p.Reserve != nil:
 		return *p.Reserve * s.PackJ
-	case p.ReserveJ != nil:
+	case p != nil && p.ReserveJ != nil:
 		return *p.ReserveJ
 	}
 	return reserveJ
@@ -336,7 +335,6 @@ func (c *check) staysUp() {
 	if c.World == nil {
 		return
 	}
-	truth := world.NewScenario(c.World, c.Seed)
 	for _, a := range c.aircraft {
 		for k := 1; k < len(a.states); k++ {
 			s, before := &a.states[k], &a.states[k-1]
@@ -346,7 +344,7 @@ func (c *check) staysUp() {
 				a.led.not().touches(c.epochS, s.timeS) {
 				continue
 			}
-			up, leastUp := 0, 1
+			up := 0
 			for _, o := range c.aircraft {
 				x := o.at(s.timeS)
 				serves := x.Mode == offboard || c.assumed("link cut", o.number).contains(s.timeS) // the leader cannot know otherwise
@@ -354,15 +352,12 @@ func (c *check) staysUp() {
 					up++
 				}
 			}
-			if b.LeastUp != nil {
-				leastUp = *b.LeastUp
-			}
 			pack := packOf(b, a.number)
-			if pack == nil || b.StandDown == telemetry.StandDownLand && up >= leastUp ||
+			if pack == nil || b.StandDown == telemetry.StandDownLand && up >= leastUp(b) ||
 				c.excusesAny(a.number, s.timeS, "low pack", "comes home by itself", "leader away", "late climb", "battery misread") {
 				continue
 			}
-			p := packFlight{check: c, a: a, landing: landing{at: s}, truth: truth}
+			p := c.flightOf(a, s)
 			homeJ := p.leastHomeJ(s)
 			homeJ += c.windJ(homeJ, a.descentS(s.PositionM[2]))
 			homeJ = margin*homeJ + c.unclearAirJ(homeJ, s.timeS)

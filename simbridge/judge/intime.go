@@ -1,9 +1,7 @@
 package judge
 
 import (
-	"fmt"
 	"math"
-	"slices"
 )
 
 // inTimeRules are of what comes too late to be of use.
@@ -18,19 +16,13 @@ var inTimeRules = []Rule{
 // decisionTime: a user without one has taken the offer by then.
 func (c *check) decisionTime() {
 	const slackS = 0.06 // on its way, and of a slow disk
-	opened := map[int]*beacon{}
-	for k := range c.beacons {
-		opened[c.beacons[k].Slot.Slot] = &c.beacons[k]
-	}
-	for k := range c.decisions {
-		d := &c.decisions[k]
-		b := opened[d.Slot]
-		if b == nil || c.Speed == 0 {
-			continue
+	opened := c.opened()
+	for _, d := range c.decisions {
+		if b := opened[d.Slot]; b != nil && c.Speed != 0 {
+			byS := b.DecideByMS / b.SlotMS
+			c.atMost(d.timeS, d.timeS-b.timeS, byS+slackS, "user %s has its decision of slot %d %.2f s after the beacon, and takes the "+
+				"offer after %.2f", d.user, d.Slot, d.timeS-b.timeS, byS)
 		}
-		byS := b.DecideByMS / b.SlotMS
-		c.atMost(d.timeS, d.timeS-b.timeS, byS+slackS, "user %s has its decision of slot %d %.2f s after the beacon, and takes the offer "+
-			"after %.2f", d.user, d.Slot, d.timeS-b.timeS, byS)
 	}
 }
 
@@ -51,26 +43,22 @@ func (c *check) climbsOn() {
 		misread := c.fault(a.number, "battery_absent", "battery_handover", "battery_wild", "battery_second", "battery_reset")
 		c.always(a, climbs.without(misread.wider(0, settlesS)), lastsS+2*a.MonitorS, func(s *state) (float64, float64) {
 			return share * (reserveJ + hoverW*a.descentS(s.PositionM[2])), math.Max(s.LeftJ, 1e-9)
-		}, func(s *state, least, left float64) string {
-			return fmt.Sprintf("aircraft %d climbs on at %.0f m with %.0f J, of %.0f", a.number, s.PositionM[2], left, least)
-		})
+		}, "aircraft %[1]d climbs on at %.0[5]f m with %.0[3]f J, of %.0[2]f")
 	}
 }
 
 // comesIn: one that its pilot left outside is led in, at several metres a second.
 func (c *check) comesIn() {
 	const outM, lastsS, nearM = 1.5, 15, 40
-	if slices.ContainsFunc(c.aircraft, func(a *aircraft) bool { return c.outsideM(a.StandM) > 0 }) {
+	if c.homesOutsideM() > 0 {
 		c.finding.Assumed["a home is outside"]++
 		return
 	}
 	for _, a := range c.aircraft {
-		in := a.offboard.and(a.led).and(spans{{c.epochS, c.slotsEndS()}})
+		in := a.commanded().and(spans{{c.epochS, c.slotsEndS()}})
 		in = c.assumeAll(a, in, "leader away", "link cut", "contact lost", "comes home by itself", "disk stands", "late datagrams")
 		c.always(a, in.without(c.near(a, nearM)), lastsS, func(s *state) (float64, float64) {
 			return c.outsideM(s.PositionM), outM + a.toldM() + a.GustMPS2
-		}, func(s *state, value, _ float64) string {
-			return fmt.Sprintf("aircraft %d is %.1f m outside for long, and is not led in", a.number, value)
-		})
+		}, "aircraft %[1]d is %.1[2]f m outside for long, and is not led in")
 	}
 }

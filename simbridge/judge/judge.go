@@ -11,6 +11,7 @@ package judge
 import (
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"os"
 	"slices"
@@ -75,9 +76,6 @@ func Read(r io.Reader, frozen *checkpoint.Checkpoint) (*Report, error) {
 	}
 	return x, nil
 }
-
-// Rules is everything that is judged.
-func Rules() []Rule { return slices.Clone(rules) }
 
 // rules is the table, in the order in which people read it.
 var rules = slices.Concat(motionRules, packRules, foreseenRules, linkRules, controlRules, wireRules, inTimeRules, ledgerRules, toldRules,
@@ -156,6 +154,17 @@ func (c *check) lasting(wrong *int, n int, timeS, value, bound float64, format s
 	c.atMost(timeS, value, bound, format, args...)
 }
 
+// pointers are those to the elements of a slice.
+func pointers[T any](all []T) iter.Seq[*T] {
+	return func(yield func(*T) bool) {
+		for k := range all {
+			if !yield(&all[k]) {
+				return
+			}
+		}
+	}
+}
+
 // within checks that something happens in time after a moment; happensS is +Inf if it never does. A flight that
 // ended before is not judged.
 func (c *check) within(fromS, happensS, boundS float64, format string, args ...any) {
@@ -176,25 +185,20 @@ func (c *check) use(value, bound float64) {
 }
 
 // always checks a number of an aircraft's state, at each that is in some times. It may come from a moment before a
-// bound is reached, so that only what lasts for longer than lastsS breaks the rule.
-func (c *check) always(a *aircraft, in spans, lastsS float64, of func(*state) (value, bound float64), text func(s *state, value,
-	bound float64) string) {
+// bound is reached, so that only what lasts for longer than lastsS breaks the rule. The text's operands are the aircraft's number, the
+// number that is checked, its bound, and the aircraft's mode and height.
+func (c *check) always(a *aircraft, in spans, lastsS float64, of func(*state) (value, bound float64), text string) {
 	since, told := math.Inf(1), false
 	for k := range a.states {
-		s := &a.states[k]
-		if !in.contains(s.timeS) {
-			since, told = math.Inf(1), false
-			continue
+		s, value, bound := &a.states[k], math.NaN(), 0.0
+		inTime := in.contains(s.timeS)
+		if inTime {
+			value, bound = of(s)
 		}
-		value, bound := of(s)
-		if math.IsNaN(value) {
-			since, told = math.Inf(1), false
-			continue
-		}
-		if k+1 < len(a.states) {
+		if inTime = inTime && !math.IsNaN(value); inTime && k+1 < len(a.states) {
 			c.finding.Active += a.states[k+1].timeS - s.timeS
 		}
-		if value <= bound {
+		if !inTime || value <= bound {
 			c.use(value, bound)
 			since, told = math.Inf(1), false
 			continue
@@ -202,7 +206,7 @@ func (c *check) always(a *aircraft, in spans, lastsS float64, of func(*state) (v
 		if since = min(since, s.timeS); s.timeS-since >= lastsS {
 			c.use(value, bound)
 			if !told {
-				c.breakAt(s.timeS, "%s", text(s, value, bound))
+				c.breakAt(s.timeS, text, a.number, value, bound, s.Mode, s.PositionM[2])
 				told = true
 			}
 		}
@@ -216,6 +220,17 @@ func (c *check) assume(name string, number int, in spans) spans {
 		c.finding.Assumed[name] += s
 	}
 	return in.without(when)
+}
+
+// prolonged is a bound, and for how long assumptions hold in some times, which it counts.
+func (c *check) prolonged(boundS float64, a *aircraft, in spans, names ...string) float64 {
+	for _, name := range names {
+		if lostS := c.assumed(name, a.number).and(in).lengthS(); lostS > 0 {
+			c.finding.Assumed[name] += lostS
+			boundS += lostS
+		}
+	}
+	return boundS
 }
 
 // excuses reports whether an assumption holds at a moment, and counts it if so.
@@ -240,10 +255,14 @@ type assumption struct {
 // assumed is when an assumption holds for an aircraft.
 func (f *flight) assumed(name string, number int) spans {
 	k := slices.IndexFunc(assumptions, func(a assumption) bool { return a.name == name })
-	a := &assumptions[k]
-	if a.everyAircrafts {
+	if assumptions[k].everyAircrafts {
 		number = 0
 	}
+	return f.widened(&assumptions[k], number)
+}
+
+// widened is when the faults of an assumption concern an aircraft, with what is added before and after them.
+func (f *flight) widened(a *assumption, number int) spans {
 	var all []span // each widened by itself: one may be no longer than a moment
 	for _, x := range f.faults {
 		if slices.Contains(a.faults, x.kind) && (number == 0 || x.aircraft == 0 || x.aircraft == number) {

@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"prefdt/firmware/account"
-	"prefdt/inference/physics"
 	"prefdt/simbridge/record"
 	"prefdt/telemetry"
 )
@@ -57,25 +56,21 @@ func (c *check) ledger() {
 	if c.end.Ledger == nil {
 		return
 	}
-	opened := map[int]float64{}
-	for _, b := range c.beacons {
-		opened[b.Slot.Slot] = b.timeS
-	}
-	last := -1
+	last, opened := -1, c.opened()
 	for _, r := range c.rows() {
 		c.holds(c.endS, r.Slot == last+1, "the ledger has slot %d after slot %d", r.Slot, last)
 		last = r.Slot
 		if _, ok := opened[r.Slot]; !r.Missed {
-			if !ok && c.excuses("broker away", 0, c.epochS+float64(r.Slot)) {
-				continue
+			if ok || !c.excuses("broker away", 0, c.epochS+float64(r.Slot)) {
+				c.holds(c.epochS+float64(r.Slot), ok, "the ledger has slot %d, which no beacon opened", r.Slot)
 			}
-			c.holds(c.epochS+float64(r.Slot), ok, "the ledger has slot %d, which no beacon opened", r.Slot)
 			delete(opened, r.Slot)
 		}
 	}
 	// The slot in progress is lost when the leader is killed, or the mission left its slots.
 	down := c.fault(0, record.LeaderDown)
-	for n, timeS := range opened {
+	for n, b := range opened {
+		timeS := b.timeS
 		lost := down.touches(timeS, timeS+1.5) || c.fault(0, "disk_refuses").touches(timeS, timeS+1.5) || !slices.Contains(
 			[]string{telemetry.StateFlying, telemetry.StateHolding}, c.stateAt(timeS+1.5))
 		c.holds(timeS, lost, "slot %d was opened, and the ledger has it not", n)
@@ -197,13 +192,7 @@ func (c *check) allowedJ(a *aircraft, timeS, lagS float64) (allowed float64) {
 func (c *check) energy() {
 	const lagS = 1
 	for _, s := range c.statuses {
-		told, truth, allowed := 0.0, 0.0, 0.0
-		if s.Scope != telemetry.ScopeLanded { // else it is in each aircraft's
-			told = s.TransitJ
-		}
-		for _, t := range s.Aircraft {
-			told += t.SpentJ
-		}
+		told, truth, allowed := s.toldJ(), 0.0, 0.0
 		for _, a := range c.aircraft {
 			truth, allowed = truth+a.spentJ(s.timeS), allowed+c.allowedJ(a, s.timeS, lagS)
 		}
@@ -213,6 +202,22 @@ func (c *check) energy() {
 		c.atMost(s.timeS, math.Abs(told-truth), allowed, "the leader counts %.0f J of %.0f, and the allowed error is %.0f", told, truth,
 			allowed)
 	}
+}
+
+// flownJ are the joules that a status has of its aircraft.
+func (s *status) flownJ() (sumJ float64) {
+	for _, t := range s.Aircraft {
+		sumJ += t.SpentJ
+	}
+	return sumJ
+}
+
+// toldJ are all joules that a status has.
+func (s *status) toldJ() float64 {
+	if s.Scope == telemetry.ScopeLanded { // those outside the slots are in each aircraft's
+		return s.flownJ()
+	}
+	return s.flownJ() + s.TransitJ
 }
 
 // lost: of one that is not heard the model counts until it is declared lost, and nothing from then on.
@@ -270,28 +275,34 @@ func (c *check) floorOfLost(knownS float64) {
 	}
 }
 
-func (c *check) energyBySlot() {
+// booked checks what the ledger has of each aircraft up to the end of each slot in which nothing excuses it, until that is on its way home.
+func (c *check) booked(excused func(a *aircraft, endS float64) bool, boundJ func(a *aircraft, endS float64) float64) {
 	if c.bounded() {
 		return // which joules of one that comes home early are of the slots is the leader's to say
 	}
 	for i, a := range c.aircraft {
-		booked := 0.0
+		bookedJ := 0.0
 		for _, r := range c.rows() {
 			endS := c.epochS + float64(r.Slot+1)
 			if i >= len(r.Aircraft) || !math.IsNaN(c.calledHomeS(a, endS)) || c.assumed("low pack", a.number).contains(endS) {
 				break
 			}
-			booked += r.Aircraft[i].EnergyJ
-			if r.Missed || c.excusesAny(a.number, endS, "leader away",
-				"disk stands") { // its joules are shared out with those of the slots around it
+			bookedJ += r.Aircraft[i].EnergyJ
+			if r.Missed || excused(a, endS) { // its joules are shared out with those of the slots around it
 				continue
 			}
 			truth := a.spentJ(endS) - a.spentJ(c.epochS)
-			c.atMost(endS, math.Abs(booked-truth), 2*c.allowedJ(a, endS, 1),
-				"the ledger has %.0f J of aircraft %d up to slot %d, it drew %.0f",
-				booked, a.number, r.Slot, truth)
+			c.atMost(endS, math.Abs(bookedJ-truth), boundJ(a, endS), "the ledger has %.0f J of aircraft %d up to slot %d, it drew %.0f",
+				bookedJ, a.number, r.Slot, truth)
 		}
 	}
+}
+
+func (c *check) energyBySlot() {
+	c.booked(func(a *aircraft, endS float64) bool {
+		return c.excusesAny(a.number, endS, "leader away", "disk stands")
+	},
+		func(a *aircraft, endS float64) float64 { return 2 * c.allowedJ(a, endS, 1) })
 }
 
 func (c *check) transit() {
@@ -311,8 +322,7 @@ func (c *check) transit() {
 		// What nobody measured is the model's, in the slots or outside of them.
 		modelJ := modelledW * c.unread(a).and(spans{{0, c.endS}}).lengthS()
 		c.atMost(c.endS, math.Abs(x.TransitJ-truth), 2*c.allowedJ(a, c.endS, 1)+modelJ,
-			"the ledger has %.0f J of aircraft %d outside the slots, it drew %.0f",
-			x.TransitJ, a.number, truth)
+			"the ledger has %.0f J of aircraft %d outside the slots, it drew %.0f", x.TransitJ, a.number, truth)
 	}
 }
 
@@ -327,7 +337,7 @@ func (c *check) sums() {
 		c.atMost(c.endS, math.Abs(a-b), share*math.Abs(b)+slack, "%s: %.1f, not %.1f", what, a, b)
 	}
 	x := &c.end.Ledger.State.Account
-	energyJ, edgeJ := 0.0, 0.0
+	energyJ := 0.0
 	spentJ := make([]float64, len(x.Aircraft))
 	for _, r := range rows {
 		ofRowJ := 0.0
@@ -338,7 +348,7 @@ func (c *check) sums() {
 			}
 		}
 		same("the joules of a slot's aircraft", ofRowJ, r.EnergyJ)
-		energyJ, edgeJ = energyJ+r.EnergyJ, edgeJ+r.EdgeJ
+		energyJ += r.EnergyJ
 	}
 	same("the joules of all slots", energyJ, x.Objective.SpentJ)
 	accountJ, transitJ := 0.0, 0.0
@@ -347,10 +357,7 @@ func (c *check) sums() {
 		accountJ, transitJ = accountJ+y.SpentJ, transitJ+y.TransitJ
 	}
 	if k := len(c.statuses) - 1; k >= 0 {
-		toldJ := 0.0
-		for _, t := range c.statuses[k].Aircraft {
-			toldJ += t.SpentJ
-		}
+		toldJ := c.statuses[k].flownJ()
 		if c.statuses[k].Scope == telemetry.ScopeLanded {
 			accountJ += transitJ
 		}
@@ -362,6 +369,18 @@ func (c *check) sums() {
 			accountJ)
 	}
 }
+
+// opened is the beacon of each slot.
+func (f *flight) opened() map[int]*beacon {
+	all := map[int]*beacon{}
+	for b := range pointers(f.beacons) {
+		all[b.Slot.Slot] = b
+	}
+	return all
+}
+
+// listed reports whether a user may have a decision.
+func (f *flight) listed(user string) bool { return len(f.Users) == 0 || slices.Contains(f.Users, user) }
 
 // inTime reports whether a report came before its window closed, for certain, and when the slot was opened.
 func (f *flight) inTime(r *report, b *beacon) bool {
@@ -375,12 +394,9 @@ func (c *check) delay() {
 	if c.end.Ledger == nil || len(c.tasks) == 0 {
 		return
 	}
-	opened := map[int]*beacon{}
-	for k := range c.beacons {
-		opened[c.beacons[k].Slot.Slot] = &c.beacons[k]
-	}
+	opened := c.opened()
 	c.missedDelay(opened)
-	real, strange := map[reportKey]bool{}, map[int]float64{}
+	real := map[reportKey]bool{}
 	least, most := map[int]float64{}, map[int]float64{}
 	for _, t := range c.tasks {
 		key := reportKey{t.User, t.Slot}
@@ -391,7 +407,7 @@ func (c *check) delay() {
 		}
 		most[t.Slot] += t.DelayS
 	}
-	c.strangersS(real, strange)
+	strange := c.strangersS(real)
 	all, allLeast, allMost, excusedS := c.end.Ledger.State.Account.Objective.DelayS, 0.0, 0.0, 0.0
 	for _, r := range c.rows() {
 		if r.Missed {
@@ -412,12 +428,10 @@ func (c *check) delay() {
 			continue
 		}
 		c.atMost(timeS, off, bound, "the ledger has %.2f s of delay in slot %d, the users' tasks took %.2f s, those reported %.2f s",
-			r.DelayS, n,
-			most[n], least[n])
+			r.DelayS, n, most[n], least[n])
 	}
 	c.atMost(c.endS, max(allLeast-all, all-allMost, 0), share*allLeast+slackS+excusedS,
-		"the ledger has %.1f s of delay, the users' tasks took %.1f s, "+
-			"those reported %.1f s", all, allMost, allLeast)
+		"the ledger has %.1f s of delay, the users' tasks took %.1f s, those reported %.1f s", all, allMost, allLeast)
 }
 
 // missedDelay: a slot that was missed counts for what the tasks of those before it take in the mean, computed locally.
@@ -425,9 +439,8 @@ func (c *check) missedDelay(opened map[int]*beacon) {
 	const share, slackS, mostSlots, mostTaskS = 0.2, 0.3, 32, 60.0
 	localS := map[int]float64{}
 	for key, r := range c.reports {
-		b, listed := opened[key.slot], len(c.Users) == 0 || slices.Contains(c.Users, key.user)
-		if b != nil && r.Task != nil && c.inTime(&r, b) && listed {
-			t := physics.Task{Bits: r.Task.Bits, CyclesPerBit: r.Task.CyclesPerBit, DeadlineS: r.Task.DeadlineS}
+		if b := opened[key.slot]; b != nil && c.listed(key.user) && r.Task != nil && c.inTime(&r, b) {
+			t := taskOf(r.Task)
 			localS[key.slot] += min(c.Physics.PenalizedDelayS(t, t.LocalTimeS(r.CPUHz)), mostTaskS)
 		}
 	}
@@ -445,14 +458,13 @@ func (c *check) missedDelay(opened map[int]*beacon) {
 }
 
 // strangersS is the most that users may count for whom the world does not know: as long as they say, and a minute each.
-func (f *flight) strangersS(real map[reportKey]bool, sumS map[int]float64) {
+func (f *flight) strangersS(real map[reportKey]bool) map[int]float64 {
 	const mostS = 60
-	took := maps.Clone(f.resultsS)
-	for k := range f.decisions {
-		d := &f.decisions[k]
+	took, sumS := maps.Clone(f.resultsS), map[int]float64{}
+	for d := range pointers(f.decisions) {
 		key := reportKey{d.user, d.Slot}
 		if r, ok := f.reports[key]; ok && r.Task != nil {
-			_, localS, _ := f.servedS(&d.Decision, &r.Report)
+			_, localS := f.servedS(&d.Decision, &r.Report)
 			took[key] = max(took[key], localS)
 		}
 	}
@@ -461,20 +473,19 @@ func (f *flight) strangersS(real map[reportKey]bool, sumS map[int]float64) {
 		reported[key.user] = reported[key.user] || r.Task != nil
 	}
 	for key, s := range took {
-		if !real[key] && reported[key.user] && (len(f.Users) == 0 || slices.Contains(f.Users, key.user)) {
+		if !real[key] && reported[key.user] && f.listed(key.user) {
 			sumS[key.slot] += min(s+f.Physics.PenaltyS, mostS)
 		}
 	}
+	return sumS
 }
 
 // wind compares what is believed of the wind with the truth, once there was time to observe it. A fleet that stands still sees
 // little of it, and says so by its deviation.
 func (c *check) wind() {
 	const settledSlot, leastRows, offMPS, offDeviations, leastMPS = 15, 10, 8, 3, 10
-	for _, a := range c.aircraft {
-		if a.speedMPS < leastMPS { // it shows itself to those that move
-			return
-		}
+	if slices.ContainsFunc(c.aircraft, func(a *aircraft) bool { return a.speedMPS < leastMPS }) { // it shows itself to those that move
+		return
 	}
 	var off point
 	sdMPS, rows := 0.0, 0.0
@@ -488,8 +499,7 @@ func (c *check) wind() {
 	}
 	if rows >= leastRows {
 		c.atMost(c.endS, horizontalM(off)/rows, max(offMPS, offDeviations*sdMPS/rows),
-			"the wind that is believed in is off by %.1f m/s in the mean",
-			horizontalM(off)/rows)
+			"the wind that is believed in is off by %.1f m/s in the mean", horizontalM(off)/rows)
 	}
 }
 
@@ -503,17 +513,12 @@ func (c *check) slots() {
 		return
 	}
 	overS := c.reaches(c.epochS, overStates...)
-	endS := min(overS, c.epochS+float64(c.Slots), c.endS)
-	opened := map[int]bool{}
-	for _, b := range c.beacons {
-		opened[b.Slot.Slot] = true
-	}
+	endS, opened := min(overS, c.epochS+float64(c.Slots), c.endS), c.opened()
 	for n := range int(math.Floor(endS - c.epochS - 0.2)) {
 		fromS := c.epochS + float64(n)
-		if !opened[n] && c.excusesFrom(fromS, fromS+1, "leader away", "broker away", "disk stands") {
-			continue
+		if opened[n] != nil || !c.excusesFrom(fromS, fromS+1, "leader away", "broker away", "disk stands") {
+			c.holds(fromS, opened[n] != nil, "slot %d was not opened", n)
 		}
-		c.holds(fromS, opened[n], "slot %d was not opened", n)
 	}
 	if overS >= c.epochS+float64(c.Slots)-0.2 {
 		return
@@ -541,14 +546,10 @@ func (c *check) undecided(bySlots func(*beacon) float64, text string) {
 			decided[reportKey{d.user, d.Slot}] = d.timeS
 		}
 	}
-	opened := map[int]*beacon{}
-	for k := range c.beacons {
-		opened[c.beacons[k].Slot.Slot] = &c.beacons[k]
-	}
-	tasks, without := 0.0, 0.0
+	tasks, without, opened := 0.0, 0.0, c.opened()
 	for key, r := range c.reports {
 		b := opened[key.slot]
-		if b == nil || r.Task == nil || !c.inTime(&r, b) || len(c.Users) > 0 && !slices.Contains(c.Users, key.user) {
+		if b == nil || r.Task == nil || !c.inTime(&r, b) || !c.listed(key.user) {
 			continue
 		}
 		timeS, ok := decided[key]

@@ -3,6 +3,7 @@ package judge
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"math"
 	"slices"
 	"strings"
@@ -94,6 +95,8 @@ func (g *arrival) commands() bool { return g.Setpoint != nil || g.Command != "" 
 
 func (g *arrival) isSetpoint() bool { return g.Setpoint != nil }
 
+func (g *arrival) isHeartbeat() bool { return strings.HasSuffix(g.Other, "Heartbeat") }
+
 func (g *arrival) isArm() bool { return g.Command == armDisarm && g.param(0) == 1 }
 
 // param is a parameter of a command, from 0.
@@ -135,20 +138,39 @@ func (c *check) none(a *aircraft, in spans, is func(*arrival) bool, text string)
 		return
 	}
 	c.finding.Active += in.lengthS()
-	for k := range a.got {
-		if g := &a.got[k]; is(g) && in.contains(g.timeS) {
+	for g := range a.receives(is) {
+		if in.contains(g.timeS) {
 			c.breakAt(g.timeS, "aircraft %d %s, and receives %v in %s", a.number, text, g, g.Mode)
 		}
 	}
 }
 
+// receives are the messages of a kind that an aircraft receives.
+func (a *aircraft) receives(is func(*arrival) bool) iter.Seq[*arrival] {
+	return func(yield func(*arrival) bool) {
+		for k := range a.got {
+			if g := &a.got[k]; is(g) && !yield(g) {
+				return
+			}
+		}
+	}
+}
+
+// receivesS is when an aircraft first receives a message of a kind, from a moment on; +Inf: never.
+func (a *aircraft) receivesS(fromS float64, is func(*arrival) bool) float64 {
+	for g := range a.receives(is) {
+		if g.timeS >= fromS {
+			return g.timeS
+		}
+	}
+	return math.Inf(1)
+}
+
 // each calls of for each message of a kind that an aircraft receives.
 func (c *check) each(is func(*arrival) bool, of func(*aircraft, *arrival)) {
 	for _, a := range c.aircraft {
-		for k := range a.got {
-			if g := &a.got[k]; is(g) {
-				of(a, g)
-			}
+		for g := range a.receives(is) {
+			of(a, g)
 		}
 	}
 }
@@ -162,13 +184,13 @@ func (a *aircraft) beatsThat(show func(*heartbeat) bool) spans {
 // sends anything.
 func (c *check) deaf(a *aircraft) (all spans) {
 	for _, x := range c.faults {
-		switch {
-		case x.kind != record.LeaderDown:
-		case x.text == "stopped":
-			all = append(all, span{x.fromS, x.toS})
-		default:
-			all = append(all, span{x.fromS, a.shownS(x.toS, func(heartbeat) bool { return true }) + a.graceS()})
+		if x.kind != record.LeaderDown {
+			continue
 		}
+		if x.text != "stopped" {
+			x.toS = a.shownS(x.toS, func(heartbeat) bool { return true }) + a.graceS()
+		}
+		all = append(all, x.span)
 	}
 	return newSpans(all...)
 }
@@ -275,24 +297,14 @@ type armOrder struct {
 // armOrders are those of an aircraft. One that was refused is none.
 func (c *check) armOrders(a *aircraft) (all []armOrder) {
 	for _, o := range c.orders {
-		starts := o.mission.Action == telemetry.ActionStart || o.mission.Action == telemetry.ActionLaunch
-		if o.kind != telemetry.KindMission || !starts || !o.names(a.number) || !math.IsInf(o.answeredS, 1) && !o.accepted {
+		if !o.takesOff() || !o.names(a.number) || !math.IsInf(o.answeredS, 1) && !o.accepted {
 			continue
 		}
-		x := armOrder{span: span{o.sentS, math.Inf(1)}, firstS: math.Inf(1)}
-		for _, end := range c.missionOrders(telemetry.ActionReturn, telemetry.ActionStop) {
-			if end.deliveredS > o.sentS && end.deliveredS < x.toS && end.names(a.number) {
-				x.toS, x.overWhy = end.deliveredS, "the crew ended its order"
-			}
-		}
+		endS := c.nextOrderS(a.number, o.sentS, telemetry.ActionReturn, telemetry.ActionStop)
+		x := armOrder{span{o.sentS, endS}, a.receivesS(o.sentS, (*arrival).isArm), "the crew ended its order"}
 		armedS := a.shownS(o.sentS, func(h heartbeat) bool { return h.Armed })
 		if offS := a.shownS(armedS, func(h heartbeat) bool { return !h.Armed }); offS < x.toS {
 			x.toS, x.overWhy = offS, "it was disarmed"
-		}
-		for k := range a.got {
-			if g := &a.got[k]; g.isArm() && g.timeS >= x.fromS {
-				x.firstS = min(x.firstS, g.timeS)
-			}
 		}
 		all = append(all, x)
 	}
@@ -305,31 +317,29 @@ func (c *check) unordered() {
 		for _, o := range c.armOrders(a) {
 			ordered = append(ordered, span{o.fromS, o.toS + a.linkSlackS()})
 		}
-		grounded := a.in(func(s *state) bool { return s.Landed && !s.Armed })
-		c.none(a, grounded.without(newSpans(ordered...)).without(c.deaf(a)), (*arrival).commands, "is on the ground without an order")
+		c.none(a, a.off().without(newSpans(ordered...)).without(c.deaf(a)), (*arrival).commands, "is on the ground without an order")
 	}
 }
+
+// off is when an aircraft is on the ground with its motors off.
+func (a *aircraft) off() spans { return a.in(func(s *state) bool { return s.Landed && !s.Armed }) }
 
 func (c *check) arm() {
 	const toldS = 4 // of its checks
 	for _, a := range c.aircraft {
-		orders, deaf := c.armOrders(a), c.deaf(a)
-		for k := range a.got {
-			g := &a.got[k]
-			if !g.isArm() {
-				continue
+		orders, deaf, unready := c.armOrders(a), c.deaf(a), a.in(func(s *state) bool { return s.Unready }).from(toldS)
+		for g := range a.receives((*arrival).isArm) {
+			var o *armOrder // the last one
+			for k := range orders {
+				if orders[k].fromS <= g.timeS {
+					o = &orders[k]
+				}
 			}
-			last := slices.IndexFunc(orders, func(o armOrder) bool { return o.fromS > g.timeS })
-			if last < 0 {
-				last = len(orders)
-			}
-			if last == 0 {
+			if o == nil {
 				c.holds(g.timeS, false, "aircraft %d is to arm, without an order", a.number)
 				continue
 			}
-			unready := a.in(func(s *state) bool { return s.Unready }).from(toldS)
 			c.holds(g.timeS, !a.isCopter() || !unready.contains(g.timeS), "aircraft %d is to arm, and its checks fail", a.number)
-			o := &orders[last-1]
 			c.holds(g.timeS, g.timeS <= o.toS+a.linkSlackS() || deaf.contains(g.timeS-a.linkSlackS()),
 				"aircraft %d is to arm, and %s at %.1f s",
 				a.number, o.overWhy, o.toS)
@@ -359,20 +369,18 @@ func (c *check) takeOff() {
 
 func (c *check) ground() {
 	for _, a := range c.aircraft {
-		off := a.in(func(s *state) bool { return s.Landed && !s.Armed })
 		shown := a.beatsThat(func(h *heartbeat) bool { return !h.Armed }).from(a.LinkS + a.linkSlackS())
-		c.none(a, off.and(shown).without(c.deaf(a)), (*arrival).isSetpoint, "is known to be on the ground with its motors off")
+		c.none(a, a.off().and(shown).without(c.deaf(a)), (*arrival).isSetpoint, "is known to be on the ground with its motors off")
 	}
 }
 
 // silent is when an aircraft has sent no HEARTBEAT for some time.
 func (a *aircraft) silent(forS float64) (all spans) {
 	for k, h := range a.beats {
-		toS := math.Inf(1)
-		if k+1 < len(a.beats) {
-			toS = a.beats[k+1].timeS
+		all = append(all, span{h.timeS + forS, math.Inf(1)})
+		if k > 0 {
+			all[k-1].toS = h.timeS
 		}
-		all = append(all, span{h.timeS + forS, toS})
 	}
 	return newSpans(all...)
 }
@@ -394,7 +402,7 @@ func (c *check) noPosition() {
 func (c *check) gap() {
 	const most, soonS, againS = 2 * periodS, 1, 2
 	for _, a := range c.aircraft {
-		in := a.offboard.and(a.led)
+		in := a.commanded()
 		if a.isCopter() { // it is in GUIDED at the end of its take-off, before a HEARTBEAT shows it
 			in = in.from(shownS)
 		}
@@ -415,8 +423,8 @@ func (c *check) noGaps(a *aircraft, in spans, is func(*arrival) bool, mostS floa
 			c.atMost(lastS, timeS-lastS, mostS, "aircraft %d receives no %s for %.2f s", a.number, name, timeS-lastS)
 			lastS = timeS
 		}
-		for k := range a.got {
-			if g := &a.got[k]; is(g) && g.timeS >= x.fromS && g.timeS < x.toS {
+		for g := range a.receives(is) {
+			if g.timeS >= x.fromS && g.timeS < x.toS {
 				next(g.timeS)
 			}
 		}
@@ -428,8 +436,8 @@ func (c *check) noGaps(a *aircraft, in spans, is func(*arrival) bool, mostS floa
 func (c *check) rate(is func(*arrival) bool, most int, inS float64) {
 	for _, a := range c.aircraft {
 		var timesS []float64
-		for k := range a.got {
-			if g := &a.got[k]; is(g) && (g.isSetpoint() || !c.excuses("mode refused", a.number, g.timeS)) {
+		for g := range a.receives(is) {
+			if g.isSetpoint() || !c.excuses("mode refused", a.number, g.timeS) {
 				timesS = append(timesS, g.timeS)
 				timesS = slices.DeleteFunc(timesS, func(t float64) bool { return t <= g.timeS-inS+a.LinkS })
 				c.atMost(g.timeS, float64(len(timesS)), float64(most), "aircraft %d receives %v, the %dth in %.0f s", a.number, g,
@@ -472,14 +480,12 @@ func (c *check) sinceDecided(is func(*aircraft, *arrival) bool, boundS float64) 
 	decidedS := c.decidedS()
 	for _, a := range c.aircraft {
 		in := c.assumeAll(a, spans{{0, c.endS}}, "leader away", "broker away")
-		for k := range a.got {
-			g := &a.got[k]
-			last, _ := slices.BinarySearch(decidedS, g.timeS+soonS)
-			if !g.isSetpoint() || !is(a, g) || !in.contains(g.timeS) || last == 0 {
-				continue
+		for g := range a.receives((*arrival).isSetpoint) {
+			if last, _ := slices.BinarySearch(decidedS, g.timeS+soonS); is(a, g) && in.contains(g.timeS) && last > 0 {
+				ageS := g.timeS - decidedS[last-1]
+				c.atMost(g.timeS, ageS, boundS+a.linkSlackS(), "aircraft %d receives %v, and nothing was decided for %.1f s", a.number, g,
+					ageS)
 			}
-			ageS := g.timeS - decidedS[last-1]
-			c.atMost(g.timeS, ageS, boundS+a.linkSlackS(), "aircraft %d receives %v, and nothing was decided for %.1f s", a.number, g, ageS)
 		}
 	}
 }
@@ -524,19 +530,11 @@ func (c *check) followed() {
 	const takenS, followedS, runS = 11, 1, 0.5
 	for _, a := range c.aircraft {
 		mode, sinceS, lastS := "", 0.0, math.Inf(-1)
-		for k := range a.got {
-			g := &a.got[k]
-			if !g.isSetpoint() {
-				continue
-			}
+		for g := range a.receives((*arrival).isSetpoint) {
 			if g.Mode != mode || g.timeS-lastS > runS {
 				mode, sinceS = g.Mode, g.timeS
 			}
-			lastS = g.timeS
-			if mode == offboard {
-				continue
-			}
-			if c.excuses("mode refused", a.number, g.timeS) {
+			if lastS = g.timeS; mode == offboard || c.excuses("mode refused", a.number, g.timeS) {
 				continue
 			}
 			fromS, most := sinceS, float64(takenS)
@@ -602,8 +600,7 @@ func (c *check) station() {
 	}
 	for _, a := range c.aircraft {
 		in := c.assumeAll(a, a.in(func(s *state) bool { return s.Armed }), "leader away", "link cut", "stream over")
-		c.noGaps(a, in, func(g *arrival) bool { return strings.HasSuffix(g.Other, "Heartbeat") }, most+a.lostS(betweenS),
-			"HEARTBEAT")
+		c.noGaps(a, in, (*arrival).isHeartbeat, most+a.lostS(betweenS), "HEARTBEAT")
 	}
 }
 
@@ -615,8 +612,8 @@ func (c *check) earlyHeartbeats() {
 	for _, a := range c.aircraft {
 		for _, x := range c.fault(0, record.LeaderDown) {
 			n, lastS := 0, 0.0
-			for k := range a.got {
-				if g := &a.got[k]; strings.HasSuffix(g.Other, "Heartbeat") && (spans{x}).contains(g.timeS) && g.timeS > lastS+togetherS {
+			for g := range a.receives((*arrival).isHeartbeat) {
+				if (spans{x}).contains(g.timeS) && g.timeS > lastS+togetherS {
 					n, lastS = n+1, g.timeS
 				}
 			}
@@ -637,20 +634,19 @@ func (c *check) asked() {
 		firstS := a.takeOffs[0].timeS
 		for _, m := range most {
 			everyUS := math.Inf(1)
-			for k := range a.got {
-				if g := &a.got[k]; g.Command == "MAV_CMD_SET_MESSAGE_INTERVAL" && g.param(0) == m.message && g.timeS <= firstS {
+			for g := range a.receives(func(g *arrival) bool { return g.Command == "MAV_CMD_SET_MESSAGE_INTERVAL" && g.timeS <= firstS }) {
+				if g.param(0) == m.message {
 					everyUS = g.param(1)
 				}
 			}
-			if math.IsInf(everyUS, 1) && len(c.fault(a.number, "autopilot_reboot").and(spans{{0, firstS}})) > 0 {
+			switch never := math.IsInf(everyUS, 1); { // it sends that by itself, too, and is asked again only where it does not
+			case never && len(c.fault(a.number, "autopilot_reboot").and(spans{{0, firstS}})) > 0:
 				c.finding.Assumed["it sends that by itself once it has booted"]++
-				continue
-			}
-			if math.IsInf(everyUS, 1) && a.LossShare > 0 { // it sends that by itself, too, and is asked again only where it does not
+			case never && a.LossShare > 0:
 				c.finding.Assumed["a request is lost"]++
-				continue
+			default:
+				c.atMost(firstS, everyUS, m.everyUS, "aircraft %d takes off, and is to send %s every %.0f µs", a.number, m.name, everyUS)
 			}
-			c.atMost(firstS, everyUS, m.everyUS, "aircraft %d takes off, and is to send %s every %.0f µs", a.number, m.name, everyUS)
 		}
 	}
 }
@@ -664,12 +660,9 @@ func (c *check) asksAgain() {
 			if toS-fromS < withinS || len(spans{{fromS, toS}}.without(in)) > 0 {
 				continue
 			}
-			happensS := math.Inf(1)
-			for i := range a.got {
-				if g := &a.got[i]; g.Command == "MAV_CMD_REQUEST_MESSAGE" && g.param(0) == 0 && g.timeS > fromS {
-					happensS = min(happensS, g.timeS)
-				}
-			}
+			happensS := a.receivesS(fromS, func(g *arrival) bool {
+				return g.Command == "MAV_CMD_REQUEST_MESSAGE" && g.param(0) == 0 && g.timeS > fromS
+			})
 			c.within(fromS, happensS, withinS, "aircraft %d sent no HEARTBEAT for %.1f s, and was not asked for one", a.number, toS-fromS)
 		}
 	}
@@ -711,11 +704,9 @@ func (c *check) commandedSpeed() {
 }
 
 func (c *check) commandedFence() {
-	homesM := 0.0 // the farthest outside, with room to wait beside it
-	for _, a := range c.aircraft {
-		if m := c.outsideM(a.StandM); m > 0 {
-			homesM = max(homesM, m+waitsBesideM)
-		}
+	homesM := c.homesOutsideM()
+	if homesM > 0 { // with room to wait beside it
+		homesM += waitsBesideM
 	}
 	for _, a := range c.aircraft {
 		homeward := c.homeward(a).or(newSpans(span{c.slotsEndS(), c.endS}))
@@ -726,11 +717,7 @@ func (c *check) commandedFence() {
 		// How far outside it was last, and when: a setpoint follows one that comes in by itself, from a slot later on.
 		k, lastM, lastS := 0, 0.0, 0.0
 		knownM := func(timeS float64) float64 { return lastM - 2*max(0, timeS-lastS-1) }
-		for i := range a.got {
-			g := &a.got[i]
-			if !g.isSetpoint() {
-				continue
-			}
+		for g := range a.receives((*arrival).isSetpoint) {
 			for ; k < len(a.states) && a.states[k].timeS <= g.timeS; k++ {
 				if s := &a.states[k]; c.outsideM(s.PositionM) >= knownM(s.timeS) {
 					lastM, lastS = c.outsideM(s.PositionM), s.timeS

@@ -7,7 +7,6 @@ import (
 
 	"prefdt/inference/physics"
 	"prefdt/simbridge/record"
-	"prefdt/simbridge/world"
 	"prefdt/telemetry"
 )
 
@@ -136,7 +135,7 @@ func (c *check) unsteered(a, other *aircraft, s *state, otherLed bool) bool {
 		c.finding.Assumed["stopped by the crew"] += record.PeriodS
 		return true
 	}
-	return c.excuses("leader away", a.number, s.timeS) || c.excuses("link cut", a.number, s.timeS)
+	return c.excusesAny(a.number, s.timeS, "leader away", "link cut")
 }
 
 // cameByItself is whether an aircraft is where it is by its autopilot's return, without a leader, but for some seconds.
@@ -159,19 +158,23 @@ func (f *flight) outsideM(p point) float64 {
 	return max(-p[0], -p[1], p[0]-f.Physics.AreaSideM, p[1]-f.Physics.AreaSideM)
 }
 
+// homesOutsideM is how far outside the area the farthest home is; 0: none is.
+func (f *flight) homesOutsideM() (mostM float64) {
+	for _, a := range f.aircraft {
+		mostM = max(mostM, f.outsideM(a.StandM))
+	}
+	return mostM
+}
+
 func (c *check) fence() {
 	const slackM, besideM = 5, 30 // one waits beside the home of another, outside the area
+	most := float64(slackM)
+	if m := c.homesOutsideM(); m > 0 {
+		most = m + besideM
+	}
 	for _, a := range c.aircraft {
-		most := float64(slackM)
-		for _, o := range c.aircraft {
-			if home := c.outsideM(o.StandM); home > 0 {
-				most = max(most, home+besideM)
-			}
-		}
 		c.always(a, a.led.and(a.inAir), 0, func(s *state) (float64, float64) { return c.outsideM(s.PositionM), most },
-			func(s *state, value, bound float64) string {
-				return fmt.Sprintf("aircraft %d is %.1f m outside in %s, of %.0f", a.number, value, s.Mode, bound)
-			})
+			"aircraft %[1]d is %.1[2]f m outside in %[4]s, of %.0[3]f")
 	}
 }
 
@@ -184,20 +187,16 @@ func (c *check) height() {
 	for _, a := range c.aircraft {
 		bandM := 8 + a.GustMPS2 + a.DriftM // with a second squared of gusts
 		c.always(a, a.led.and(a.inAir), 0, func(s *state) (float64, float64) { return s.PositionM[2] - h, bandM },
-			func(s *state, value, bound float64) string {
-				return fmt.Sprintf("aircraft %d is %.1f m above H in %s", a.number, value, s.Mode)
-			})
-		if s := a.at(c.epochS); a.offboard.and(a.led).contains(c.epochS) {
+			"aircraft %[1]d is %.1[2]f m above H in %[4]s")
+		if s := a.at(c.epochS); a.commanded().contains(c.epochS) {
 			c.atMost(c.epochS, h-s.PositionM[2], climbFirstM+a.DriftM, "aircraft %d is at %.1f m as the slots begin", a.number,
 				s.PositionM[2])
 		}
 		low := a.in(func(s *state) bool { return s.PositionM[2] < h-climbFirstM-a.DriftM }).and(a.offboard).and(a.led).from(brakesS)
 		c.always(a, low.without(c.near(a, nearM)), 0, func(s *state) (float64, float64) { return s.speedMPS(), climbsMPS + a.GustMPS2 },
-			func(s *state, value, bound float64) string {
-				return fmt.Sprintf("aircraft %d flies at %.1f m/s at a height of %.0f m", a.number, value, s.PositionM[2])
-			})
+			"aircraft %[1]d flies at %.1[2]f m/s at a height of %.0[5]f m")
 		var level []span
-		for _, x := range a.offboard.and(a.led) {
+		for _, x := range a.commanded() {
 			climbS := 10.0
 			if below := h - a.at(x.fromS).PositionM[2]; a.climbMPS > 0 && below > bandM {
 				climbS += 1.2 * below / a.climbMPS
@@ -205,32 +204,22 @@ func (c *check) height() {
 			level = append(level, span{x.fromS + climbS, x.toS})
 		}
 		c.always(a, newSpans(level...), 0, func(s *state) (float64, float64) { return math.Abs(s.PositionM[2] - h), bandM },
-			func(s *state, value, bound float64) string {
-				return fmt.Sprintf("aircraft %d is at %.1f m in OFFBOARD", a.number, s.PositionM[2])
-			})
+			"aircraft %[1]d is at %.1[5]f m in OFFBOARD")
 	}
 }
 
 func (c *check) speed() {
 	for _, a := range c.aircraft {
-		c.always(a, a.offboard.and(a.led).from(3), 0, func(s *state) (float64, float64) { return s.speedMPS(), 1.1*a.speedMPS + 1 },
-			func(s *state, value, bound float64) string {
-				return fmt.Sprintf("aircraft %d flies at %.1f m/s, the limit is %.1f", a.number, value, a.speedMPS)
-			})
+		c.always(a, a.commanded().from(3), 0, func(s *state) (float64, float64) { return s.speedMPS(), 1.1*a.speedMPS + 1 },
+			"aircraft %[1]d flies at %.1[2]f m/s, the limit is "+fmt.Sprintf("%.1f", a.speedMPS))
 	}
 }
 
 // crewHolds are when the crew's hold is in force.
 func (f *flight) crewHolds() (all spans) {
 	for _, o := range f.missionOrders(telemetry.ActionHold) {
-		to := f.endS
-		for _, n := range f.missionOrders(telemetry.ActionResume, telemetry.ActionReturn, telemetry.ActionStop, telemetry.ActionStart) {
-			if n.deliveredS > o.deliveredS {
-				to = min(to, n.deliveredS)
-			}
-		}
-		to = min(to, f.slotsEndS())
-		all = append(all, span{o.answeredS, to})
+		next := f.nextOrderS(0, o.deliveredS, telemetry.ActionResume, telemetry.ActionReturn, telemetry.ActionStop, telemetry.ActionStart)
+		all = append(all, span{o.answeredS, min(f.endS, next, f.slotsEndS())})
 	}
 	return newSpans(all...)
 }
@@ -271,19 +260,22 @@ const aloneM = 40
 
 // heldFrom is that from so long after the hold, or its flight by setpoints, began, and so far from others.
 func (c *check) heldFrom(a *aircraft, afterS, nearM float64) spans {
-	in := a.offboard.and(a.led).from(afterS).and(c.crewHolds().from(afterS))
-	if when := c.near(a, nearM).and(in); len(when) > 0 {
-		c.finding.Assumed["another is near"] += when.lengthS()
-		in = in.without(when.wider(0, stopS))
-	}
-	for _, name := range []string{"link cut", "leader away", "low pack", "comes home by itself"} {
-		in = c.assume(name, a.number, in)
-	}
+	in := c.alone(a, a.commanded().from(afterS).and(c.crewHolds().from(afterS)), nearM, stopS)
+	in = c.assumeAll(a, in, "link cut", "leader away", "low pack", "comes home by itself")
 	spent := c.spentSince(a)
 	if s := in.and(spent).lengthS(); s > 0 {
 		c.finding.Assumed["its pack is spent"] += s
 	}
 	return in.without(spent).without(c.homeward(a))
+}
+
+// alone leaves out of some times those in which another aircraft is near, and so long after them.
+func (c *check) alone(a *aircraft, in spans, nearM, laterS float64) spans {
+	near := c.near(a, nearM).and(in)
+	if len(near) > 0 {
+		c.finding.Assumed["another is near"] += near.lengthS()
+	}
+	return in.without(near.wider(0, laterS))
 }
 
 // spentSince is when an aircraft may leave since its pack is spent.
@@ -299,7 +291,7 @@ func (f *flight) spentSince(a *aircraft) spans {
 func (f *flight) homeward(a *aircraft) (all spans) {
 	const arrivesS = 30
 	for _, l := range a.landings() {
-		if s := a.at(l.at.timeS - a.descentS(f.Physics.AltitudeM) - arrivesS); f.boundsPacks() && l.led {
+		if s := a.at(l.at.timeS - a.descentS(f.Physics.AltitudeM) - arrivesS); f.boundsPacks() {
 			home, _ := a.homeAt(l.at.timeS)
 			wayS := horizontalM(sub(home, s.PositionM)) / f.Physics.Propulsion.BestSpeedMPS(a.speedMPS)
 			all = append(all, span{s.timeS - wayS, f.endS})
@@ -323,15 +315,19 @@ func (c *check) still() {
 	const gustS = 1.0 // for which a gust pushes before the autopilot answers
 	for _, a := range c.aircraft {
 		c.always(a, c.heldStill(a), 0, func(s *state) (float64, float64) { return s.speedMPS(), stillMPS + gustS*a.GustMPS2 },
-			func(s *state, value, _ float64) string {
-				return fmt.Sprintf("aircraft %d flies at %.1f m/s in a hold", a.number, value)
-			})
+			"aircraft %[1]d flies at %.1[2]f m/s in a hold")
 	}
 }
 
 func (c *check) drift() {
 	const mostM, gustS2, restsMPS, backM = 1.5, 3.0, 0.75, 7.5
 	for _, a := range c.aircraft {
+		stays := func(x span, withinM float64, where string) {
+			from := a.at(x.fromS).PositionM
+			c.always(a, spans{x}, 0, func(s *state) (float64, float64) {
+				return horizontalM(sub(s.PositionM, from)), withinM + gustS2*a.GustMPS2
+			}, "aircraft %[1]d is %.1[2]f m from where it "+where+fmt.Sprintf(" at %.1f s", x.fromS))
+		}
 		var rested []span // one that comes to rest beyond its place stays there
 		for _, x := range c.heldFrom(a, 0, aloneM) {
 			if k := slices.IndexFunc(a.states, func(s state) bool { return s.timeS > x.fromS+1 && s.speedMPS() < restsMPS }); k >= 0 {
@@ -344,27 +340,13 @@ func (c *check) drift() {
 				offM := horizontalM(sub(s.PositionM, from))
 				farM = max(farM, offM)
 				return farM - offM, backM + gustS2*a.GustMPS2
-			}, func(s *state, value, _ float64) string {
-				return fmt.Sprintf("aircraft %d flies %.1f m back in a hold", a.number, value)
-			})
+			}, "aircraft %[1]d flies %.1[2]f m back in a hold")
 		}
 		for _, x := range newSpans(rested...) {
-			from := a.at(x.fromS).PositionM
-			c.always(a, spans{x}, 0, func(s *state) (float64, float64) {
-				return horizontalM(sub(s.PositionM, from)), backM + gustS2*a.GustMPS2
-			},
-				func(s *state, value, _ float64) string {
-					return fmt.Sprintf("aircraft %d is %.1f m from where it came to rest at %.1f s", a.number, value, x.fromS)
-				})
+			stays(x, backM, "came to rest")
 		}
 		for _, x := range c.heldStill(a) {
-			from := a.at(x.fromS).PositionM
-			c.always(a, spans{x}, 0, func(s *state) (float64, float64) {
-				return horizontalM(sub(s.PositionM, from)), mostM + gustS2*a.GustMPS2
-			},
-				func(s *state, value, _ float64) string {
-					return fmt.Sprintf("aircraft %d is %.1f m from where it held at %.1f s", a.number, value, x.fromS)
-				})
+			stays(x, mostM, "held")
 		}
 	}
 }
@@ -379,8 +361,8 @@ func (c *check) movesOn() {
 		}
 		flying, most := false, 0.0
 		for _, a := range c.aircraft {
-			if in := a.offboard.and(a.led).and(spans{{from, to}}); in.lengthS() < withinS-1 || c.excuses("link cut", a.number, to) ||
-				c.excuses("leader away", a.number, to) || c.excuses("low pack", a.number, to) || c.homeward(a).contains(to) {
+			if in := a.commanded().and(spans{{from, to}}); in.lengthS() < withinS-1 ||
+				c.excusesAny(a.number, to, "link cut", "leader away", "low pack") || c.homeward(a).contains(to) {
 				continue
 			}
 			flying = true
@@ -415,9 +397,7 @@ func (c *check) stop() {
 			}
 			moves := a.in(func(s *state) bool { return s.Armed && (s.Mode == offboard || s.Mode == takeoff) }).and(a.led)
 			late := moves.and(spans{{o.firstS + withinS, c.givenBackAfter(a, o.deliveredS)}})
-			for _, name := range []string{"link cut", "leader away", "lost heartbeats"} {
-				late = c.assume(name, a.number, late)
-			}
+			late = c.assumeAll(a, late, "link cut", "leader away", "lost heartbeats")
 			c.finding.Active++
 			c.use(min(moves.and(spans{{o.firstS, o.firstS + withinS}}).lengthS(), withinS), withinS)
 			c.brakes(a, o.firstS)
@@ -446,13 +426,8 @@ func (c *check) brakes(a *aircraft, stoppedS float64) {
 
 // givenBackAfter is when an order after a stop lets an aircraft move again.
 func (f *flight) givenBackAfter(a *aircraft, fromS float64) float64 {
-	to := f.endS
-	for _, o := range f.missionOrders(telemetry.ActionResume, telemetry.ActionReturn, telemetry.ActionLaunch, telemetry.ActionStart) {
-		if o.deliveredS > fromS && o.names(a.number) {
-			to = min(to, o.deliveredS)
-		}
-	}
-	return to
+	return min(f.endS, f.nextOrderS(a.number, fromS, telemetry.ActionResume, telemetry.ActionReturn, telemetry.ActionLaunch,
+		telemetry.ActionStart))
 }
 
 // descentS is how long a descent to where it stood takes at the autopilot's rates, from a height over the origin.
@@ -480,14 +455,9 @@ func (c *check) comesHome() {
 	const turnS, copterTurnS, nearHomesM, more, settleS, queueShare = 20, 3, 40, 1.33, 10, 1.25
 	const asksS, passesM = 30, 40 // for a mode that is refused; of height
 	for _, a := range c.aircraft {
-		fromS := math.Inf(1)
+		fromS := c.nextOrderS(a.number, math.Inf(-1), telemetry.ActionReturn)
 		if !math.IsNaN(c.epochS) && c.epochS+float64(c.Slots) < c.endS {
-			fromS = c.epochS + float64(c.Slots)
-		}
-		for _, o := range c.missionOrders(telemetry.ActionReturn) {
-			if o.names(a.number) {
-				fromS = min(fromS, o.deliveredS)
-			}
+			fromS = min(fromS, c.epochS+float64(c.Slots))
 		}
 		home, ok := a.homeAt(fromS)
 		s := a.at(fromS)
@@ -522,28 +492,20 @@ func (c *check) comesHome() {
 			bound += 2*asksS + turnS
 		}
 		watch := spans{{fromS, min(down, c.endS)}}
-		for _, name := range []string{"link cut", "leader away", "disk stands", "lost heartbeats", "station silent", "late datagrams"} {
-			lost := c.assumed(name, a.number).and(watch).lengthS()
-			if lost > 0 {
-				c.finding.Assumed[name] += lost
-				bound += lost
-			}
-		}
+		bound = c.prolonged(bound, a, watch, "link cut", "leader away", "disk stands", "lost heartbeats", "station silent",
+			"late datagrams")
 		for _, o := range c.aircraft { // an ArduCopter that is left alone while it lands climbs and comes home by itself
 			if o.isCopter() && (c.assumed("link cut", o.number).or(c.assumed("station silent", o.number))).and(watch).lengthS() > 0 {
 				bound += o.descentS(c.Physics.AltitudeM)
 			}
 		}
-		if (spans{{fromS, min(down, fromS+bound, c.endS)}}).without(a.led).lengthS() > 0 || c.stopsAfter(fromS) { // its pilot's, or stopped
+		if (spans{{fromS, min(down, fromS+bound, c.endS)}}).without(a.led).lengthS() > 0 ||
+			c.ordered(fromS, math.Inf(1), telemetry.ActionStop, telemetry.ActionResume, telemetry.ActionLaunch) { // its pilot's, or stopped
 			continue
 		}
 		c.within(fromS, down, bound, "aircraft %d took %.0f s to its touchdown, of %.0f for %.0f m", a.number, down-fromS, bound,
 			horizontalM(sub(home, s.PositionM)))
 	}
-}
-
-func (f *flight) stopsAfter(timeS float64) bool {
-	return f.ordered(timeS, math.Inf(1), telemetry.ActionStop, telemetry.ActionResume, telemetry.ActionLaunch)
 }
 
 // firstStopS is when the fleet is stopped first: by a stop, or by a hold once no slot is flown any more; +Inf: never.
@@ -557,9 +519,20 @@ func (f *flight) firstStopS() float64 {
 	return first
 }
 
+// nextOrderS is when the first command of some actions for an aircraft, or with 0 for any, was delivered after a moment; +Inf: none was.
+func (f *flight) nextOrderS(number int, afterS float64, actions ...string) float64 {
+	next := math.Inf(1)
+	for _, o := range f.missionOrders(actions...) {
+		if o.deliveredS > afterS && (number == 0 || o.names(number)) {
+			next = min(next, o.deliveredS)
+		}
+	}
+	return next
+}
+
 // ordered reports whether a command of some actions was delivered, and accepted, between two moments.
 func (f *flight) ordered(fromS, toS float64, actions ...string) bool {
-	return slices.ContainsFunc(f.missionOrders(actions...), func(o *order) bool { return o.deliveredS > fromS && o.deliveredS < toS })
+	return f.nextOrderS(0, fromS, actions...) < toS
 }
 
 func (c *check) pack() {
@@ -641,14 +614,8 @@ func (c *check) climb() {
 				c.finding.Assumed["comes home by itself"]++
 				continue
 			}
-			bound := float64(withinS)
-			for _, name := range []string{"link cut", "leader away", "broker away", "arming refused", "lost heartbeats",
-				"late datagrams", "storm"} {
-				if lost := c.assumed(name, a.number).and(watch).lengthS(); lost > 0 {
-					c.finding.Assumed[name] += lost
-					bound += lost
-				}
-			}
+			bound := c.prolonged(withinS, a, watch, "link cut", "leader away", "broker away", "arming refused", "lost heartbeats",
+				"late datagrams", "storm")
 			if c.excuses("arming refused", a.number, o.deliveredS+1) || c.slotsEndS() < min(off, o.deliveredS+bound) {
 				continue // after the last slot nothing takes off
 			}
@@ -665,7 +632,7 @@ func (f *flight) stopsClimb(fromS, toS float64) bool {
 
 // rejoin: of those that flew by setpoints for three seconds before the leader was away, or the link for less than loses an aircraft.
 func (c *check) rejoin() {
-	const withinS, startsS = 10, 3.2
+	const withinS, startsS, diskS, streamS = 10, 3.2, 2.5, 5
 	loads := c.fault(0, record.LeaderLoads)
 	for _, x := range c.fault(0, record.LeaderDown) {
 		for _, a := range c.aircraft {
@@ -684,17 +651,12 @@ func (c *check) rejoin() {
 					"contact lost", "comes home by itself", "disk stands", "low pack")
 			}
 		}
-		c.rejoinsAfterDisk(a)
-	}
-}
-
-// rejoinsAfterDisk: setpoints go on, and then end, while the disk stands; they end the failsafe's Hold as soon as they come again.
-func (c *check) rejoinsAfterDisk(a *aircraft) {
-	const withinS, streamS = 2.5, 5
-	for _, x := range c.fault(0, "disk_stall") {
-		if x.toS-x.fromS > streamS && !a.isCopter() {
-			c.rejoins(a, span{x.fromS + streamS, x.toS}, x.toS, withinS, "its leader's disk", "link cut", "lost heartbeats",
-				"late datagrams", "leader away", "broker away", "low pack", "mode refused")
+		// Setpoints go on, and then end, while the disk stands; they end the failsafe's Hold as soon as they come again.
+		for _, x := range c.fault(0, "disk_stall") {
+			if x.toS-x.fromS > streamS && !a.isCopter() {
+				c.rejoins(a, span{x.fromS + streamS, x.toS}, x.toS, diskS, "its leader's disk", "link cut", "lost heartbeats",
+					"late datagrams", "leader away", "broker away", "low pack", "mode refused")
+			}
 		}
 	}
 }
@@ -702,7 +664,7 @@ func (c *check) rejoinsAfterDisk(a *aircraft) {
 // rejoins checks that an aircraft follows setpoints again, soon after what it lacked is back.
 func (c *check) rejoins(a *aircraft, x span, backS, withinS float64, what string, excuses ...string) {
 	const flewS, brakesS = 3, 5 // a stop brakes by setpoints before it holds
-	flew := a.offboard.and(a.led).and(spans{{x.fromS - flewS, x.fromS}}).lengthS() > flewS-0.2
+	flew := a.commanded().and(spans{{x.fromS - flewS, x.fromS}}).lengthS() > flewS-0.2
 	if math.IsInf(x.toS, 1) || !flew || math.IsInf(backS, 1) || c.excusesAny(a.number, backS, excuses...) ||
 		a.led.not().touches(x.fromS, backS+withinS) || c.stopsClimb(x.fromS-flewS-brakesS, backS+withinS) {
 		return
@@ -710,12 +672,7 @@ func (c *check) rejoins(a *aircraft, x span, backS, withinS float64, what string
 	if s := a.at(backS); s.OnGround || s.Mode == land {
 		return
 	}
-	again := math.Inf(1)
-	for _, y := range a.offboard {
-		if y.toS > backS {
-			again = min(again, max(y.fromS, backS))
-		}
-	}
+	again := a.offboard.and(spans{{backS, math.Inf(1)}}).firstS()
 	if s := a.at(backS + withinS); math.IsInf(again, 1) && (s.Mode == land || s.OnGround) {
 		return
 	}
@@ -732,16 +689,13 @@ func (f *flight) firstStatusAfter(timeS float64) float64 {
 	return math.Inf(1)
 }
 
-// landing is a touchdown.
-type landing struct {
-	before, at *state
-	led        bool
-}
+// landing is a touchdown of an aircraft that its leader commands.
+type landing struct{ before, at *state }
 
 func (a *aircraft) landings() (all []landing) {
 	for k := 1; k < len(a.states); k++ {
-		if s, before := &a.states[k], &a.states[k-1]; s.OnGround && !before.OnGround {
-			all = append(all, landing{before, s, a.isLed(before.timeS)})
+		if s, before := &a.states[k], &a.states[k-1]; s.OnGround && !before.OnGround && a.isLed(before.timeS) {
+			all = append(all, landing{before, s})
 		}
 	}
 	return all
@@ -750,9 +704,8 @@ func (a *aircraft) landings() (all []landing) {
 func (c *check) touchdown() {
 	for _, a := range c.aircraft {
 		for _, l := range a.landings() {
-			if down := -l.before.VelocityMPS[2]; l.led {
-				c.atMost(l.at.timeS, down, 1.3*a.landMPS+0.3, "aircraft %d touches down at %.1f m/s", a.number, down)
-			}
+			down := -l.before.VelocityMPS[2]
+			c.atMost(l.at.timeS, down, 1.3*a.landMPS+0.3, "aircraft %d touches down at %.1f m/s", a.number, down)
 		}
 	}
 }
@@ -763,7 +716,7 @@ func (c *check) home() {
 	for _, a := range c.aircraft {
 		for _, l := range a.landings() {
 			home, ok := a.homeAt(l.before.timeS)
-			if !l.led || !ok || l.before.Failsafe || c.isTaken(a, home, l.at.timeS) || c.excuses("mode refused", a.number, l.before.timeS) ||
+			if !ok || l.before.Failsafe || c.isTaken(a, home, l.at.timeS) || c.excuses("mode refused", a.number, l.before.timeS) ||
 				c.waitsNoLonger(a, l) {
 				continue
 			}
@@ -777,7 +730,7 @@ func (c *check) home() {
 func (c *check) waitsNoLonger(a *aircraft, l landing) bool {
 	const reserve = 1.5
 	if s := a.at(a.landsFromS(l.at.timeS)); c.World != nil && c.excuses("low pack", a.number, s.timeS) {
-		p := packFlight{check: c, a: a, truth: world.NewScenario(c.World, c.Seed)}
+		p := c.flightOf(a, s)
 		return s.LeftJ < reserve*measuredShare*a.powerMost()*a.descentS(s.PositionM[2])*p.powerW(s.timeS, physics.Position{})
 	}
 	return false
@@ -790,11 +743,8 @@ func (c *check) isTaken(a *aircraft, place point, timeS float64) bool {
 		if o == a {
 			continue
 		}
-		if s := o.at(timeS); s.heightM() < upM && horizontalM(sub(s.PositionM, place)) < c.Physics.SeparationM {
-			c.finding.Assumed["its home is taken"]++
-			return true
-		}
-		there, refuses := 0, c.assumed("mode refused", o.number)
+		s, there, refuses := o.at(timeS), 0, c.assumed("mode refused", o.number)
+		lies := s.heightM() < upM && horizontalM(sub(s.PositionM, place)) < c.Physics.SeparationM
 		for _, s := range o.states {
 			nearM := c.Physics.SeparationM
 			if !o.isLed(s.timeS) || s.Mode != offboard && refuses.contains(s.timeS) { // it gives way to nobody
@@ -804,7 +754,7 @@ func (c *check) isTaken(a *aircraft, place point, timeS float64) bool {
 				there++
 			}
 		}
-		if float64(there)*record.PeriodS > overS {
+		if lies || float64(there)*record.PeriodS > overS {
 			c.finding.Assumed["its home is taken"]++
 			return true
 		}
@@ -817,12 +767,9 @@ func (c *check) takenPlace() {
 	least := c.Physics.SeparationM - 0.5
 	for _, a := range c.aircraft {
 		for _, l := range a.landings() {
-			if !l.led || l.before.Failsafe {
-				continue
-			}
 			for _, o := range c.aircraft {
 				home, ok := o.homeAt(l.at.timeS)
-				if o == a || !ok {
+				if o == a || !ok || l.before.Failsafe {
 					continue
 				}
 				d := horizontalM(sub(l.at.PositionM, home))
@@ -901,15 +848,9 @@ func (c *check) leftUp() {
 func (c *check) flew() {
 	const meanMPS, leastS, windShare, nearM = 3, 20, 0.1, 40
 	for _, a := range c.aircraft {
-		in := a.offboard.and(a.led).and(spans{{c.epochS + 2, c.slotsEndS()}}).without(c.crewHolds().wider(0, 2)).without(c.homeward(a))
-		if near := c.near(a, nearM).and(in); len(near) > 0 {
-			c.finding.Assumed["another is near"] += near.lengthS()
-			in = in.without(near)
-		}
-		for _, name := range []string{"contact lost", "comes home by itself", "broker away", "leader away", "link cut", "low pack",
-			"disk stands"} {
-			in = c.assume(name, a.number, in)
-		}
+		in := a.commanded().and(spans{{c.epochS + 2, c.slotsEndS()}}).without(c.crewHolds().wider(0, 2)).without(c.homeward(a))
+		in = c.assumeAll(a, c.alone(a, in, nearM, 0), "contact lost", "comes home by itself", "broker away", "leader away", "link cut",
+			"low pack", "disk stands")
 		flownM, flownS := 0.0, in.lengthS()
 		for k := 1; k < len(a.states); k++ {
 			if in.contains(a.states[k].timeS) {

@@ -31,33 +31,28 @@ func (c *check) packAtRest() {
 	if f == nil {
 		return
 	}
-	for _, s := range f.statuses {
-		if f.packsFrom(s.timeS) == nil {
-			continue
+	f.toldOfAll(func(s *status, t *telemetry.StatusAircraft, a *aircraft) {
+		if t.UsableJ == nil || len(a.states) == 0 || f.packsFrom(s.timeS) == nil {
+			return
 		}
-		for _, t := range s.Aircraft {
-			if t.UsableJ == nil || t.Number > len(f.aircraft) || len(f.aircraft[t.Number-1].states) == 0 {
-				continue
-			}
-			a := f.aircraft[t.Number-1]
-			if len(c.fault(t.Number, "battery_reset", "low_battery")) > 0 { // its charge jumped, and its counters did not
-				c.finding.Assumed["charge that jumped"]++
-				continue
-			}
-			now, before := a.at(s.timeS), a.at(s.timeS-2*a.MonitorS-readS)
-			most := share*now.PackJ + counterStepJ + math.Abs(a.gain()-1)*(a.states[0].SpentJ+now.PackJ-now.LeftJ)
-			if a.isCopter() && (strings.Contains(c.handled, "rebooted") || len(c.fault(t.Number, "autopilot_reboot")) > 0) {
-				most += restShare * now.PackJ
-				c.finding.Assumed["read by its voltage"]++
-			}
-			if strings.Contains(c.handled, "swapped") { // a voltage at rest recovers by as much: nothing else shows one that is little fuller
-				most = max(most, recoversShare*now.PackJ+counterStepJ)
-			}
-			off := max(min(now.LeftJ, before.LeftJ)-*t.UsableJ, *t.UsableJ-max(now.LeftJ, before.LeftJ, 0), 0)
-			c.atMost(s.timeS, off, most, "the status has %.0f J that aircraft %d may use, on the ground it has %.0f",
-				*t.UsableJ, t.Number, now.LeftJ)
+		if len(c.fault(t.Number, "battery_reset", "low_battery")) > 0 { // its charge jumped, and its counters did not
+			c.finding.Assumed["charge that jumped"]++
+			return
 		}
-	}
+		now, before := a.at(s.timeS), a.at(s.timeS-2*a.MonitorS-readS)
+		most := share*now.PackJ + counterStepJ + math.Abs(a.gain()-1)*(a.states[0].SpentJ+now.PackJ-now.LeftJ)
+		if a.isCopter() && (strings.Contains(c.handled, "rebooted") || len(c.fault(t.Number, "autopilot_reboot")) > 0) {
+			most += restShare * now.PackJ
+			c.finding.Assumed["read by its voltage"]++
+		}
+		// A voltage at rest recovers by as much: nothing else shows that a pack is little fuller.
+		if strings.Contains(c.handled, "swapped") {
+			most = max(most, recoversShare*now.PackJ+counterStepJ)
+		}
+		off := max(min(now.LeftJ, before.LeftJ)-*t.UsableJ, *t.UsableJ-max(now.LeftJ, before.LeftJ, 0), 0)
+		c.atMost(s.timeS, off, most, "the status has %.0f J that aircraft %d may use, on the ground it has %.0f", *t.UsableJ, t.Number,
+			now.LeftJ)
+	})
 }
 
 // grounds calls f with the mission, and with what followed it.
@@ -77,13 +72,12 @@ func (c *check) withinPacks() {
 			for _, a := range f.aircraft {
 				packsJ += a.at(o.answeredS).PackJ
 			}
-			if o.kind == telemetry.KindMission && o.mission.Action == telemetry.ActionStart {
-				for k := range f.statuses {
-					if s := &f.statuses[k]; s.timeS < o.deliveredS && s.BudgetJ != nil {
-						budgetJ = *s.BudgetJ
-					} else if s.timeS < o.deliveredS {
-						budgetJ = 0
-					}
+			for _, s := range f.statuses { // a start is with the one that was told last
+				if o.kind != telemetry.KindMission || o.mission.Action != telemetry.ActionStart || s.timeS >= o.deliveredS {
+					continue
+				}
+				if budgetJ = 0; s.BudgetJ != nil {
+					budgetJ = *s.BudgetJ
 				}
 			}
 			if o.accepted && budgetJ > 0 && packsJ > 0 {
@@ -103,15 +97,12 @@ func (c *check) takesOff() {
 				if !o.names(a.number) || !now.OnGround || now.PackJ == 0 {
 					continue
 				}
-				kept, keptShare, _ := f.kept(a, o.deliveredS)
-				if kept == 0 && keptShare == 0 {
-					kept = reserveJ
-				}
 				s := a.climbS(up) + a.descentS(up) + autopilot.LandDetectS
 				if math.IsInf(s, 0) { // of an autopilot of somebody else's no rates are recorded
 					continue
 				}
-				least := kept + keptShare*now.PackJ + share*s*f.Physics.Propulsion.PowerW(0) - math.Abs(a.gain()-1)*(now.PackJ-now.LeftJ)
+				pack, _ := f.kept(a, o.deliveredS)
+				least := keptJ(pack, now) + share*s*f.Physics.Propulsion.PowerW(0) - math.Abs(a.gain()-1)*(now.PackJ-now.LeftJ)
 				leftJ := max(now.LeftJ, a.at(o.deliveredS-2*a.MonitorS-readS).LeftJ, 1e-9)
 				c.atMost(o.answeredS, least, leftJ, "aircraft %d takes off with %.0f J, and the climb, the landing and its reserve "+
 					"take %.0f", a.number, leftJ, least)

@@ -6,7 +6,6 @@ import (
 	"prefdt/inference/physics"
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/record"
-	"prefdt/simbridge/world"
 	"prefdt/telemetry"
 )
 
@@ -24,62 +23,58 @@ var packRules = []Rule{
 		"or less until it leaves", "docs/architecture.md", (*check).nearItsReserve},
 }
 
-// kept is what the budget in force leaves in an aircraft's pack at touchdown: joules, or a share of the pack; 0: nothing.
-func (f *flight) kept(a *aircraft, timeS float64) (joules, share float64, leastUp int) {
-	for _, o := range f.orders {
-		if !o.accepted || o.deliveredS > timeS || !o.isRequest() {
-			continue
-		}
-		joules, share, leastUp = 0, 0, 1
-		if o.budget.LeastUp != nil {
-			leastUp = *o.budget.LeastUp
-		}
-		for _, p := range o.budget.Packs {
-			switch {
-			case p.Aircraft != a.number:
-			case p.ReserveJ != nil:
-				joules = *p.ReserveJ
-			case p.Reserve != nil:
-				share = *p.Reserve
-			}
+// kept is what the last budget until a moment says of an aircraft's pack, and how many it wants to stay up; nil: nothing.
+func (f *flight) kept(a *aircraft, timeS float64) (p *telemetry.Pack, up int) {
+	for _, o := range f.requests() {
+		if o.deliveredS <= timeS {
+			p, up = packOf(&o.budget, a.number), leastUp(&o.budget)
 		}
 	}
-	return joules, share, leastUp
+	return p, up
+}
+
+// leastUp is how many a budget wants to stay up.
+func leastUp(b *telemetry.Budget) int {
+	if b.LeastUp == nil {
+		return 1
+	}
+	return *b.LeastUp
 }
 
 func (c *check) reserve() {
 	const share = 0.02
 	for _, a := range c.aircraft {
 		for _, l := range a.landings() {
-			if kept, _, _ := c.kept(a, l.at.timeS); kept > 0 && l.led && !c.excuses("low pack", a.number, l.at.timeS) {
-				c.atMost(l.at.timeS, (1-share)*kept, l.at.LeftJ, "aircraft %d touches down with %.0f J, and is to keep %.0f", a.number,
-					l.at.LeftJ,
-					kept)
+			p, _ := c.kept(a, l.at.timeS)
+			if p != nil && p.ReserveJ != nil && *p.ReserveJ > 0 && !c.excuses("low pack", a.number, l.at.timeS) {
+				c.atMost(l.at.timeS, (1-share)**p.ReserveJ, l.at.LeftJ, "aircraft %d touches down with %.0f J, and is to keep %.0f",
+					a.number, l.at.LeftJ, *p.ReserveJ)
 			}
 		}
 	}
 }
 
-// packFlight is what is known of one landing with a share of a pack.
+// packFlight is what is known of one landing with a share of a pack, or of an aircraft in flight at a moment.
 type packFlight struct {
 	*check
 	a       *aircraft
 	landing landing
 	share   float64
 	leastUp int
-	truth   *world.Scenario
+}
+
+// flightOf is what is known of an aircraft in a state.
+func (c *check) flightOf(a *aircraft, s *state) *packFlight {
+	return &packFlight{check: c, a: a, landing: landing{at: s}}
 }
 
 // packFlights calls f for each landing of an aircraft that was to land with a share of its pack.
 func (c *check) packFlights(f func(*packFlight)) {
-	if c.World == nil {
-		return
-	}
-	truth := world.NewScenario(c.World, c.Seed)
 	for _, a := range c.aircraft {
 		for _, l := range a.landings() {
-			if _, share, leastUp := c.kept(a, l.at.timeS); share > 0 && l.led && !l.before.Failsafe {
-				f(&packFlight{c, a, l, share, leastUp, truth})
+			p, up := c.kept(a, l.at.timeS)
+			if c.World != nil && p != nil && p.ReserveJ == nil && p.Reserve != nil && *p.Reserve > 0 && !l.before.Failsafe {
+				f(&packFlight{c, a, l, *p.Reserve, up})
 			}
 		}
 	}
@@ -88,7 +83,7 @@ func (c *check) packFlights(f func(*packFlight)) {
 // powerW is what the aircraft truly draws at a velocity over the ground.
 func (p *packFlight) powerW(timeS float64, v physics.Position) float64 {
 	slot := int(math.Floor(p.slotAt(timeS)))
-	return p.truth.FlightPowerW(min(max(slot, -1), p.Slots), p.a.number-1, v)
+	return p.truth().FlightPowerW(min(max(slot, -1), p.Slots), p.a.number-1, v)
 }
 
 // leftJ is what the pack holds once the motors stand still.
@@ -98,10 +93,7 @@ func (p *packFlight) leftJ() float64 {
 
 // sensorJ is by how much what is known of the pack is off, by its own sensor.
 func (p *packFlight) sensorJ() float64 {
-	if p.a.SensorGain == 0 {
-		return 0
-	}
-	return math.Abs(p.a.SensorGain-1) * p.landing.at.SpentJ
+	return math.Abs(p.a.gain()-1) * p.landing.at.SpentJ
 }
 
 const (

@@ -23,8 +23,7 @@ func (c *check) plannedAgain() {
 		multiplier[r.Slot] = r.PropulsionMultiplier
 	}
 	wrong, above := 0, make([]int, len(c.aircraft)) // slots in a row
-	for k := range c.statuses {
-		s := &c.statuses[k]
+	for s := range pointers(c.statuses) {
 		b := c.packsFrom(s.timeS)
 		m, settled := multiplier[s.Slot]
 		if b == nil || b.Scope != telemetry.ScopeLanded || !settled || s.Slot+1 >= c.Slots ||
@@ -101,11 +100,8 @@ func staysJ(in *duty.Input) (sumJ float64) {
 func (c *check) planInput(s *status, b *telemetry.Budget, multiplier float64) *duty.Input {
 	const kept = 1.5 // slots of flight, as the leader keeps of each pack
 	bestMPS, bestW := c.Physics.MinPower()
-	in := &duty.Input{Slot: s.Slot + 1, Slots: c.Slots, FleetJ: math.Inf(1), LeastUp: 1, KeepsLeast: true, FlightW: bestW * multiplier,
-		Multiplier: multiplier, KeptSlots: kept}
-	if b.LeastUp != nil {
-		in.LeastUp = *b.LeastUp
-	}
+	in := &duty.Input{Slot: s.Slot + 1, Slots: c.Slots, FleetJ: math.Inf(1), LeastUp: leastUp(b), KeepsLeast: true,
+		FlightW: bestW * multiplier, Multiplier: multiplier, KeptSlots: kept}
 	if b.EnergyJ > 0 {
 		in.FleetJ = b.EnergyJ - s.SpentJ
 	}
@@ -133,9 +129,8 @@ func (c *check) planInput(s *status, b *telemetry.Budget, multiplier float64) *d
 		in.Aircraft = append(in.Aircraft, x)
 	}
 	for key, r := range c.reports {
-		if key.slot == s.Slot && r.Task != nil && (len(c.Users) == 0 || slices.Contains(c.Users, key.user)) {
-			in.Users = append(in.Users, slot.User{Position: physics.Position{EastM: r.PositionM[0], NorthM: r.PositionM[1]}, CPUHz: r.CPUHz,
-				Task: physics.Task{Bits: r.Task.Bits, CyclesPerBit: r.Task.CyclesPerBit, DeadlineS: r.Task.DeadlineS}})
+		if key.slot == s.Slot && r.Task != nil && c.listed(key.user) {
+			in.Users = append(in.Users, userOf(&r))
 		}
 	}
 	slices.SortFunc(in.Users, func(x, y slot.User) int { return compare(x.Position.EastM, y.Position.EastM) })

@@ -56,12 +56,14 @@ func (f *flight) comparable() int {
 	slots := 0
 	for ; slots < len(f.beacons) && slots < f.Slots; slots++ {
 		b, from := &f.beacons[slots], f.epochS+float64(slots)
-		if b.Slot.Slot != slots || len(b.Offer.Aircraft) != len(f.aircraft) || f.packsSpent(from+1) ||
+		if b.Slot.Slot != slots || len(b.Offer.Aircraft) != len(f.aircraft) ||
 			slices.ContainsFunc(f.faults, func(x faultSpan) bool { return x.fromS < from+1 && !slices.Contains(bearable, x.kind) }) ||
 			slices.ContainsFunc(f.orders, func(o *order) bool {
 				return o.accepted && o.answeredS < from+1 && (o.mission.Action != "" && o.answeredS > f.epochS || o.budget.Scope != "")
 			}) ||
-			slices.ContainsFunc(f.aircraft, func(a *aircraft) bool { return !a.led.contains(from) || !a.led.contains(from+1) }) {
+			slices.ContainsFunc(f.aircraft, func(a *aircraft) bool {
+				return f.packSpent(a, from+1) || !a.led.contains(from) || !a.led.contains(from+1)
+			}) {
 			break
 		}
 	}
@@ -98,19 +100,12 @@ func (f *flight) flyBeside() (x reference, ok bool) {
 		return x, false
 	}
 	x.endsAt = f.epochS + float64(x.slots)
-	delayS, undecided, spentJ := make([]float64, x.slots), make([]float64, x.slots), make([]float64, x.slots)
-	for slot := range spentJ {
-		for _, a := range f.aircraft {
-			spentJ[slot] += a.at(f.epochS+float64(slot+1)).SpentJ - a.at(f.epochS+float64(slot)).SpentJ
-		}
-	}
+	delayS, undecided := map[int]float64{}, map[int]float64{}
 	followed, received := map[reportKey]bool{}, map[reportKey]bool{}
 	for _, t := range f.tasks {
-		if t.Slot < x.slots {
-			delayS[t.Slot] += t.DelayS
-			if followed[reportKey{t.User, t.Slot}] = t.By == "decision"; t.By != "decision" {
-				undecided[t.Slot]++
-			}
+		delayS[t.Slot] += t.DelayS
+		if followed[reportKey{t.User, t.Slot}] = t.By == telemetry.ByDecision; t.By != telemetry.ByDecision {
+			undecided[t.Slot]++
 		}
 	}
 	for key, r := range f.reports {
@@ -167,8 +162,12 @@ func (f *flight) flyBeside() (x reference, ok bool) {
 		if slot >= x.slots {
 			return
 		}
+		spentJ := 0.0
+		for _, a := range f.aircraft {
+			spentJ += a.at(f.epochS+float64(slot+1)).SpentJ - a.at(f.epochS+float64(slot)).SpentJ
+		}
 		if !tooFast {
-			x.joules, x.rolloutJ = x.joules+spentJ[slot], x.rolloutJ+j
+			x.joules, x.rolloutJ = x.joules+spentJ, x.rolloutJ+j
 		}
 		// Where a budget is all but spent, some joules more or less raise the price to many times as much: all dear ones are alike.
 		told := f.beacons[min(slot+1, len(f.beacons)-1)].Offer.PriceSPerJ

@@ -48,15 +48,14 @@ func (f *flight) slotOf(b, next *beacon, decisions map[reportKey]*decision) (x d
 		x.expected = append(x.expected, expected[a.Number])
 	}
 	for key, r := range f.reports {
-		if key.slot == b.Slot.Slot && r.Task != nil && f.inTime(&r, b) && (len(f.Users) == 0 || slices.Contains(f.Users, key.user)) {
+		if key.slot == b.Slot.Slot && r.Task != nil && f.inTime(&r, b) && f.listed(key.user) {
 			x.names = append(x.names, key.user)
 		}
 	}
 	slices.Sort(x.names)
 	for _, name := range x.names {
 		r := f.reports[reportKey{name, b.Slot.Slot}]
-		u := slot.User{Position: physics.Position{EastM: r.PositionM[0], NorthM: r.PositionM[1]}, CPUHz: r.CPUHz,
-			Task: physics.Task{Bits: r.Task.Bits, CyclesPerBit: r.Task.CyclesPerBit, DeadlineS: r.Task.DeadlineS}}
+		u := userOf(&r)
 		for _, a := range x.snapshot.Aircraft {
 			gain, ok := r.Gain[a.Number]
 			if !ok {
@@ -72,6 +71,25 @@ func (f *flight) slotOf(b, next *beacon, decisions map[reportKey]*decision) (x d
 		x.decided = append(x.decided, d)
 	}
 	return x
+}
+
+// taskOf is what a user reports of its task.
+func taskOf(t *telemetry.Task) physics.Task {
+	return physics.Task{Bits: t.Bits, CyclesPerBit: t.CyclesPerBit, DeadlineS: t.DeadlineS}
+}
+
+// userOf is a user by its report of a task.
+func userOf(r *report) slot.User {
+	return slot.User{Position: physics.Position{EastM: r.PositionM[0], NorthM: r.PositionM[1]}, CPUHz: r.CPUHz, Task: taskOf(r.Task)}
+}
+
+// shareOf is what a user has of an aircraft's CPU and of the channel to it.
+func shareOf(c *physics.Constants, gain, cpuHz float64) physics.Share {
+	bandwidthHz := c.Channel.BandwidthHz
+	if c.Contention {
+		bandwidthHz *= cpuHz / c.EdgeCPUHz
+	}
+	return physics.Share{CPUHz: cpuHz, RateBPS: c.Channel.RateBPS(gain, bandwidthHz)}
 }
 
 // cpuHz is the CPU of an aircraft. A worker measures what it can give, of which the next offer tells.
@@ -106,11 +124,7 @@ func (x *dispatched) costS(c *physics.Constants, priceSPerJ float64) (sumS float
 			continue
 		}
 		served[m]++
-		bandwidthHz := c.Channel.BandwidthHz
-		if c.Contention {
-			bandwidthHz *= d.CPUHz / c.EdgeCPUHz
-		}
-		share := physics.Share{CPUHz: d.CPUHz, RateBPS: c.Channel.RateBPS(u.Gain[m], bandwidthHz)}
+		share := shareOf(c, u.Gain[m], d.CPUHz)
 		sumS += c.PenalizedDelayS(u.Task, physics.CompletionS(localS, u.Task.OffloadTimeS(share), d.Offload)) +
 			priceSPerJ*c.EdgeJ(u.Task, share, d.Offload)
 	}
@@ -169,20 +183,18 @@ func (c *check) dispatch() {
 	var solver dispatch.Solver
 	var best slot.Decision
 	decisions := map[reportKey]*decision{}
-	for k := range c.decisions {
-		d := &c.decisions[k]
+	for d := range pointers(c.decisions) {
 		decisions[reportKey{d.user, d.Slot}] = d
 	}
 	unreported := c.unreported()
 	allLeast, allCostS, dear := 0.0, 0.0, 0
-	for k := range c.beacons {
-		b := &c.beacons[k]
-		if k+1 == len(c.beacons) || c.beacons[k+1].Slot.Slot != b.Slot.Slot+1 {
+	for k := range len(c.beacons) - 1 {
+		b, next := &c.beacons[k], &c.beacons[k+1]
+		if next.Slot.Slot != b.Slot.Slot+1 {
 			continue
 		}
-		price := c.beacons[k+1].Offer.PriceSPerJ
-		least, costS := 0.0, math.Inf(1)
-		x := c.slotOf(b, &c.beacons[k+1], decisions)
+		price, least, costS := next.Offer.PriceSPerJ, 0.0, math.Inf(1)
+		x := c.slotOf(b, next, decisions)
 		if len(x.names) == 0 || price >= budget.MaxPriceSPerJ && !x.serves() {
 			continue // there is nobody to serve, or nothing to spend
 		}
@@ -205,7 +217,7 @@ func (c *check) dispatch() {
 			"storm") || c.excusesFrom(b.timeS, b.timeS+1, "forged results") {
 			continue
 		}
-		if costS-least > bound && c.packsSpent(b.timeS) {
+		if costS-least > bound && slices.ContainsFunc(c.aircraft, func(a *aircraft) bool { return c.packSpent(a, b.timeS) }) {
 			c.finding.Assumed["packs spent"]++
 			continue
 		}
@@ -216,15 +228,8 @@ func (c *check) dispatch() {
 			allLeast, allCostS = allLeast+least, allCostS+costS
 		}
 		// How many come is a belief: what it costs in one slot is no fault, and in one after the other it is.
-		if dear++; costS-least <= bound {
-			dear = 0
-		}
-		if dear > 0 && dear < lasting {
-			c.finding.Active++
-			continue
-		}
-		c.atMost(b.timeS, costS-least, bound, "what was decided in slot %d costs %.2f s at %.3g s/J, the exact dispatch %.2f s (%d users)",
-			b.Slot.Slot, costS, price, least, len(x.names))
+		c.lasting(&dear, lasting, b.timeS, costS-least, bound, "what was decided in slot %d costs %.2f s at %.3g s/J, the exact dispatch "+
+			"%.2f s (%d users)", b.Slot.Slot, costS, price, least, len(x.names))
 	}
 	if allLeast > 0 {
 		c.atMost(c.endS, allCostS-allLeast, flightShare*allLeast+flightSlackS, "what was decided costs %.1f s, the exact dispatch %.1f s",
@@ -237,11 +242,6 @@ const dearSPerJ = 0.05
 
 // beliefShare is what decisions on beliefs cost more than those on reports, by what was reported.
 const beliefShare = 0.25
-
-// packsSpent reports whether the pack of an aircraft is spent.
-func (f *flight) packsSpent(timeS float64) bool {
-	return slices.ContainsFunc(f.aircraft, func(a *aircraft) bool { return f.packSpent(a, timeS) })
-}
 
 // packSpent reports whether a pack has hardly more than the reserve and the way home, so that it limits what its aircraft
 // computes, and sends it home.

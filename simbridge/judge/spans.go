@@ -92,6 +92,14 @@ func (s spans) at(timeS float64) (x span, ok bool) {
 	return s[k], true
 }
 
+// firstS is when the first of them begins; +Inf: there is none.
+func (s spans) firstS() float64 {
+	if len(s) == 0 {
+		return math.Inf(1)
+	}
+	return s[0].fromS
+}
+
 // lastBefore is when the last of them ended at or before a moment, or that moment in one; -Inf: none did.
 func (s spans) lastBefore(timeS float64) float64 {
 	last := math.Inf(-1)

@@ -10,8 +10,8 @@ import (
 	"prefdt/firmware/account"
 	"prefdt/inference/physics"
 	decided "prefdt/inference/record"
+	"prefdt/inference/slot"
 	"prefdt/simbridge/record"
-	"prefdt/simbridge/world"
 	"prefdt/telemetry"
 )
 
@@ -69,15 +69,13 @@ func (c *check) toldLanded() {
 				a.number, *t.Landed, s.timeS-x.fromS)
 			return
 		}
-		ok := false
-		for _, x := range a.lately(s.timeS, latelyS) {
-			ok = ok || x.Landed == *t.Landed || *t.Landed && !x.Armed // PX4 says so, even while it falls
-		}
+		ok := slices.ContainsFunc(a.lately(s.timeS, latelyS), func(x state) bool {
+			return x.Landed == *t.Landed || *t.Landed && !x.Armed // PX4 says so, even while it falls
+		})
 		low := a.at(s.timeS).heightM() < lowM && c.excuses("wrong sample", a.number, s.timeS)
-		if !ok && (low || c.excusesAny(a.number, s.timeS, "link cut", "leader away", "late datagrams")) {
-			return
+		if ok || !low && !c.excusesAny(a.number, s.timeS, "link cut", "leader away", "late datagrams") {
+			c.holds(s.timeS, ok, "the status has aircraft %d landed %v, and it was not for %d s", a.number, *t.Landed, latelyS)
 		}
-		c.holds(s.timeS, ok, "the status has aircraft %d landed %v, and it was not for %d s", a.number, *t.Landed, latelyS)
 	})
 }
 
@@ -95,7 +93,7 @@ func (c *check) toldSource() {
 			return
 		}
 		if a.LossShare > 0 || !(s.timeS > a.shownS(0, func(heartbeat) bool { return true })+
-			measuresS+2*a.MonitorS) || c.unreadFor(a, s.timeS, measuresS+heldS) ||
+			measuresS+2*a.MonitorS) || c.unread(a).or(c.assumed("battery misread", a.number)).touches(s.timeS-measuresS-heldS, s.timeS) ||
 			c.fault(0, "unsafe_failsafe", "battery_second").wider(0, 2*measuresS).contains(s.timeS) || // they are rebooted
 			c.excusesAny(a.number, s.timeS, "leader away", "disk stands", "link cut") ||
 			c.excusesFrom(s.timeS-measuresS-2*a.MonitorS, s.timeS, "late datagrams") {
@@ -104,11 +102,6 @@ func (c *check) toldSource() {
 		c.holds(s.timeS, t.EnergySource != modelSource, "the battery of aircraft %d is measured, and the status says %s", a.number,
 			t.EnergySource)
 	})
-}
-
-// unreadFor reports whether a battery could not be read at any moment of the last seconds.
-func (c *check) unreadFor(a *aircraft, timeS, forS float64) bool {
-	return c.unread(a).touches(timeS-forS, timeS) || c.assumed("battery misread", a.number).touches(timeS-forS, timeS)
 }
 
 func (c *check) toldReason() {
@@ -144,8 +137,7 @@ func (c *check) toldParameter() {
 		c.toldOfAll(func(s *status, t *telemetry.StatusAircraft, a *aircraft) {
 			if a == changed && flies.contains(s.timeS) {
 				c.holds(s.timeS, strings.Contains(t.Reason, x.text), "%s of aircraft %d was changed at %.1f s, and its reason is %q",
-					x.text,
-					a.number, x.fromS, t.Reason)
+					x.text, a.number, x.fromS, t.Reason)
 			}
 		})
 	}
@@ -157,31 +149,19 @@ func (c *check) measuredJoules() {
 	if c.bounded() || c.has("battery_wild", "battery_handover", "battery_reset", "battery_second", "autopilot_reboot") {
 		return
 	}
-	for i, a := range c.aircraft {
-		booked := 0.0
-		for _, r := range c.rows() {
-			endS := c.epochS + float64(r.Slot+1)
-			if i >= len(r.Aircraft) || !math.IsNaN(c.calledHomeS(a, endS)) || c.assumed("low pack", a.number).touches(0, endS) {
-				break
-			}
-			booked += r.Aircraft[i].EnergyJ
-			if r.Missed || len(c.unread(a).and(spans{{0, endS}})) > 0 {
-				continue
-			}
+	c.booked(func(a *aircraft, endS float64) bool { return len(c.unread(a).and(spans{{0, endS}})) > 0 },
+		func(a *aircraft, endS float64) float64 {
 			fellJ := 0.0 // counted on for one whose motors were stopped; no joule is taken back
 			if c.fault(a.number, "pilot_disarm").touches(0, endS) {
 				fellJ = c.Physics.Propulsion.PowerW(0) * a.MonitorS
 			}
-			truth, countedJ := a.spentJ(endS)-a.spentJ(c.epochS), slackJ
+			countedJ := slackJ
 			if a.isCopter() { // its counter says no more than that, at either end
 				countedJ = counterStepJ
 			}
-			bound := countedJ + fellJ + a.spreadW(endS, lagS)*lagS + (heldW+a.spreadW(endS, 3*a.MonitorS+lagS))*a.MonitorS +
+			return countedJ + fellJ + a.spreadW(endS, lagS)*lagS + (heldW+a.spreadW(endS, 3*a.MonitorS+lagS))*a.MonitorS +
 				math.Abs(a.gain()-1)*a.spentJ(endS)
-			c.atMost(endS, math.Abs(booked-truth), bound, "the ledger has %.0f J of aircraft %d up to slot %d, it drew %.0f", booked,
-				a.number, r.Slot, truth)
-		}
-	}
+		})
 }
 
 // modelledJoules: where a battery measures nothing the model counts on by what flying was measured to cost, also after a restart.
@@ -223,44 +203,43 @@ func (c *check) flown() {
 	if c.World == nil || !c.costsTheFormula() {
 		return
 	}
-	truth := world.NewScenario(c.World, c.Seed)
 	const lasts = 2 // one alone is not believed either
 	cheap, dear := make([]int, len(c.aircraft)), make([]int, len(c.aircraft))
+	c.flownBefore(func(n int, toS float64, a *aircraft, x *slot.Flown) {
+		if c.excusesAny(a.number, toS, "battery misread", "leader away", "disk stands", "late datagrams", "wrong sample", "link cut") ||
+			c.excusesFrom(toS-2, toS, "broker away") { // a result of an offer may be lost
+			return
+		}
+		from, to := a.at(toS-1), a.at(toS)
+		way, turn := sub(to.PositionM, from.PositionM), sub(to.VelocityMPS, from.VelocityMPS)
+		c.atMost(toS, math.Hypot(x.EastMPS-way[0], x.NorthMPS-way[1]), offMPS+horizontalM(turn)/2,
+			"aircraft %d is told to have flown at %.1f, %.1f m/s before slot %d, it flew at %.1f, %.1f", a.number, x.EastMPS,
+			x.NorthMPS, n, way[0], way[1])
+		least, most := math.Inf(1), 0.0
+		for t := toS - 1.5 - a.MonitorS; t <= toS; t += 0.1 {
+			s := a.at(t)
+			w := c.truth().FlightPowerW(int(math.Floor(c.slotAt(t))), a.number-1, physics.Position{EastM: s.VelocityMPS[0],
+				NorthM: s.VelocityMPS[1]})
+			least, most = min(least, w), max(most, w)
+		}
+		slack := errors*x.ErrorJ + slackJ
+		c.lasting(&cheap[a.number-1], lasts, toS, least*(1-share)*min(a.gain(), 1)-slack, x.FlightJ,
+			"%.0f J are told of the flight of aircraft %d before slot %d, it took %.0f at least", x.FlightJ, a.number, n, least)
+		c.lasting(&dear[a.number-1], lasts, toS, x.FlightJ, most*(1+share)*max(a.gain(), 1)+slack,
+			"%.0f J are told of the flight of aircraft %d before slot %d, it took %.0f at most", x.FlightJ, a.number, n, most)
+	})
+}
+
+// flownBefore calls f with what the ledger has of how each aircraft flew before the start of each slot.
+func (c *check) flownBefore(f func(slot int, startS float64, a *aircraft, x *slot.Flown)) {
 	for _, r := range c.rows() {
 		if r.Seen == nil {
 			continue
 		}
-		for _, x := range r.Seen.Snapshot.Aircraft {
-			toS := c.epochS + float64(r.Slot)
-			if x.Number > len(c.aircraft) || x.Flown.FlightJ == 0 {
-				continue
+		for x := range pointers(r.Seen.Snapshot.Aircraft) {
+			if x.Number <= len(c.aircraft) && x.Flown.FlightJ != 0 {
+				f(r.Slot, c.epochS+float64(r.Slot), c.aircraft[x.Number-1], &x.Flown)
 			}
-			a := c.aircraft[x.Number-1]
-			if c.excusesAny(a.number, toS, "battery misread", "leader away", "disk stands", "late datagrams", "wrong sample", "link cut") ||
-				c.excusesFrom(toS-2, toS, "broker away") { // a result of an offer may be lost
-				continue
-			}
-			from, to := a.at(toS-1).PositionM, a.at(toS).PositionM
-			east, north := to[0]-from[0], to[1]-from[1]
-			turnMPS := math.Hypot(a.at(toS).VelocityMPS[0]-a.at(toS - 1).VelocityMPS[0],
-				a.at(toS).VelocityMPS[1]-a.at(toS - 1).VelocityMPS[1])
-			c.atMost(toS, math.Hypot(x.Flown.EastMPS-east, x.Flown.NorthMPS-north), offMPS+turnMPS/2,
-				"aircraft %d is told to have flown at %.1f, %.1f m/s before slot %d, it flew at %.1f, %.1f", a.number, x.Flown.EastMPS,
-				x.Flown.NorthMPS, r.Slot, east, north)
-			least, most := math.Inf(1), 0.0
-			for t := toS - 1.5 - a.MonitorS; t <= toS; t += 0.1 {
-				s := a.at(t)
-				w := truth.FlightPowerW(int(math.Floor(c.slotAt(t))), a.number-1, physics.Position{EastM: s.VelocityMPS[0],
-					NorthM: s.VelocityMPS[1]})
-				least, most = min(least, w), max(most, w)
-			}
-			slack := errors*x.Flown.ErrorJ + slackJ
-			c.lasting(&cheap[x.Number-1], lasts, toS, least*(1-share)*min(a.gain(), 1)-slack, x.Flown.FlightJ,
-				"%.0f J are told of the flight of aircraft %d before slot %d, it took %.0f at least", x.Flown.FlightJ,
-				a.number, r.Slot, least)
-			c.lasting(&dear[x.Number-1], lasts, toS, x.Flown.FlightJ, most*(1+share)*max(a.gain(), 1)+slack,
-				"%.0f J are told of the flight of aircraft %d before slot %d, it took %.0f at most", x.Flown.FlightJ,
-				a.number, r.Slot, most)
 		}
 	}
 }
@@ -278,9 +257,7 @@ func (c *check) keptAtRestart() {
 	}
 	for _, x := range c.fault(0, record.LeaderDown) {
 		var before, after *account.Row
-		rows := c.rows()
-		for k := range rows {
-			r := &rows[k]
+		for r := range pointers(c.rows()) {
 			switch endS := c.epochS + float64(r.Slot+1); {
 			case r.Missed:
 			case endS < x.fromS:
@@ -296,8 +273,8 @@ func (c *check) keptAtRestart() {
 				after.PropulsionMultiplier)
 		}
 		was, is := 0.0, 0.0 // at most, of the last and the first beacons: in one of them nobody would take an offer
-		for k := range c.beacons {
-			switch b := &c.beacons[k]; {
+		for b := range pointers(c.beacons) {
+			switch {
 			case b.timeS > x.fromS-lastS && b.timeS < x.fromS:
 				was = max(was, expected(b))
 			case b.timeS > x.toS && b.timeS < c.firstStatusAfter(x.toS)+lastS:
@@ -316,12 +293,11 @@ func (c *check) takersKept() {
 	// A result of a longer task may come after its row, and in the first slots of a loss of reports some have a decision.
 	const share, slackS, resultS, silentS, soonS = 0.03, 0.1, 4, 4, 0.5
 	reported, came, tookS, most := map[int]int{}, map[int]int{}, map[int]float64{}, 0
-	for k := range c.beacons {
-		for key, r := range c.reports {
-			if b := &c.beacons[k]; b.Slot.Slot == key.slot && r.Task != nil && c.inTime(&r, b) {
-				reported[key.slot]++
-				most = max(most, reported[key.slot])
-			}
+	opened := c.opened()
+	for key, r := range c.reports {
+		if b := opened[key.slot]; b != nil && r.Task != nil && c.inTime(&r, b) {
+			reported[key.slot]++
+			most = max(most, reported[key.slot])
 		}
 	}
 	for _, t := range c.tasks {
@@ -342,25 +318,16 @@ func (c *check) takersKept() {
 	}
 }
 
-// planKept: of those that were planned for the plan tells until when each was to fly.
+// planKept: of those that were planned for the plan tells until when each was to fly, in what is decided after a restart.
 func (c *check) planKept() {
-	c.decidedSlots(func(run int, x *decided.Slot) {
-		if run > 0 && len(x.Plans) > 0 && x.Plans[0].Begins != nil {
-			b := x.Plans[0].Begins
-			c.holds(c.epochS+float64(x.Snapshot.Slot), len(b.Until) == len(b.Leaving), "from a restart before slot %d on the plan has %d "+
-				"aircraft, and until when %d fly", x.Snapshot.Slot, len(b.Leaving), len(b.Until))
-		}
-	})
-}
-
-// decidedSlots calls f with each slot that the leader decided, and how often it had been started again.
-func (f *flight) decidedSlots(each func(run int, x *decided.Slot)) {
-	for run, part := range f.recorded {
+	for _, part := range c.recorded[min(1, len(c.recorded)):] {
 		in, err := decided.NewReader(bytes.NewReader(part))
 		for err == nil {
 			var x decided.Slot
-			if x, err = in.Next(); err == nil {
-				each(run, &x)
+			if x, err = in.Next(); err == nil && len(x.Plans) > 0 && x.Plans[0].Begins != nil {
+				b := x.Plans[0].Begins
+				c.holds(c.epochS+float64(x.Snapshot.Slot), len(b.Until) == len(b.Leaving), "from a restart before slot %d on the plan "+
+					"has %d aircraft, and until when %d fly", x.Snapshot.Slot, len(b.Leaving), len(b.Until))
 			}
 		}
 	}
@@ -397,7 +364,8 @@ func (c *check) measuredCost() {
 	wrong := 0
 	for _, r := range c.rows() {
 		endS := c.epochS + float64(r.Slot+1)
-		if float64(r.Slot) < c.settledSlots() || c.costsAnew(r.Slot) || r.Missed || !c.measures(endS) || c.shockUnread(endS) ||
+		flies := slices.ContainsFunc(c.aircraft, func(a *aircraft) bool { return a.inAir.contains(endS) })
+		if float64(r.Slot) < c.settledSlots() || c.costsAnew(r.Slot) || r.Missed || !flies || c.shockUnread(endS) ||
 			c.excusesFrom(endS-costKnownS, endS, "broker away", "late datagrams", "disk stands") {
 			wrong = 0
 			continue
@@ -419,7 +387,7 @@ func (c *check) measuredOften() {
 		steady, monitorS := !r.Missed && !c.excusesFrom(endS-settlesS, endS, "leader away", "disk stands", "link cut", "battery misread",
 			"late datagrams", "wrong sample", "lost heartbeats"), 0.0
 		for _, a := range c.aircraft {
-			x, ok := a.offboard.and(a.led).at(endS)
+			x, ok := a.commanded().at(endS)
 			steady = steady && ok && x.fromS < endS-settlesS && !c.homeward(a).contains(endS) && !c.unread(a).touches(endS-settlesS, endS)
 			monitorS = max(monitorS, a.MonitorS)
 		}
@@ -446,16 +414,6 @@ func (c *check) shockUnread(timeS float64) bool {
 	return false
 }
 
-// measures reports whether an aircraft flies whose power can be measured.
-func (f *flight) measures(timeS float64) bool {
-	for _, a := range f.aircraft {
-		if a.inAir.contains(timeS) {
-			return true
-		}
-	}
-	return false
-}
-
 // farFromHome is of one that flies in the slots: what it takes from there is what the crew decides by.
 func (c *check) farFromHome() {
 	const slackJ = 1000.0 // of an arrival, which is shorter near home
@@ -469,14 +427,13 @@ func (c *check) farFromHome() {
 		least, most, wait = 0.8, 2.3, 1.375
 	}
 	cheap, dear := c.powerRange()
-	truth := world.NewScenario(c.World, c.Seed)
 	c.toldOfPacks(func(s *status, t *telemetry.StatusAircraft, a *aircraft, _ *telemetry.Pack) {
 		now := a.at(s.timeS)
 		if t.HomeJ == nil || now.Mode != offboard || a.at(s.timeS+soonS).Mode != offboard ||
 			!c.foresees(s, a.number) {
 			return
 		}
-		p := packFlight{check: c, a: a, landing: landing{at: now}, truth: truth}
+		p := c.flightOf(a, now)
 		homeJ, off := p.leastHomeJ(now), math.Abs(a.gain()-1)+0.01*a.MonitorS
 		hoverW := p.powerW(s.timeS, physics.Position{})
 		waitJ := wait * dear * c.waitsS(a, s.timeS) * hoverW
@@ -503,7 +460,6 @@ func (c *check) leavesInTime() {
 	if len(c.end.WindMPS) > 0 {
 		share = 0.8
 	}
-	truth := world.NewScenario(c.World, c.Seed)
 	led, off := make([]spans, len(c.aircraft)), 0.0
 	for i, a := range c.aircraft {
 		off = max(off, math.Abs(a.gain()-1))
@@ -515,11 +471,7 @@ func (c *check) leavesInTime() {
 			!c.foresees(s, a.number) {
 			return
 		}
-		kept, keptShare, _ := c.kept(a, s.timeS)
-		if kept == 0 && keptShare == 0 {
-			kept = reserveJ
-		}
-		p := packFlight{check: c, a: a, landing: landing{at: now}, truth: truth}
+		p := c.flightOf(a, now)
 		beside := func(o *aircraft) bool { return led[o.number-1].contains(s.timeS) }
 		homeJ := p.leastHomeJ(now) + c.waitsFor(a, s.timeS, beside)*p.powerW(s.timeS, physics.Position{})
 		// What flying costs is measured by the sensors of all.
@@ -528,7 +480,8 @@ func (c *check) leavesInTime() {
 		if first := &a.states[0]; first.LeftJ < 0.99*first.PackJ {
 			sensorJ += 0.02 * now.PackJ
 		}
-		least := max(kept, keptShare*now.PackJ) + share*homeJ - slackJ - sensorJ
+		pack, _ := c.kept(a, s.timeS)
+		least := keptJ(pack, now) + share*homeJ - slackJ - sensorJ
 		if math.IsNaN(least) { // an attached autopilot's
 			return
 		}
@@ -550,10 +503,8 @@ func (c *check) floorToTouchdown() {
 	if c.World == nil || !c.calm() {
 		return
 	}
-	truth := world.NewScenario(c.World, c.Seed)
 	_, bestW := c.Physics.MinPower()
-	for k := range c.statuses {
-		s := &c.statuses[k]
+	for s := range pointers(c.statuses) {
 		b, slot := c.packsFrom(s.timeS), c.slotAt(s.timeS)
 		if b == nil || b.Scope != telemetry.ScopeLanded || !c.foresees(s, 0) {
 			continue
@@ -566,7 +517,7 @@ func (c *check) floorToTouchdown() {
 			if now.OnGround {
 				continue
 			}
-			p := packFlight{check: c, a: a, landing: landing{at: now}, truth: truth}
+			p := c.flightOf(a, now)
 			homeJ := p.leastHomeJ(now)
 			ways += homeJ + c.waitsS(a, s.timeS)*p.powerW(s.timeS, physics.Position{})
 			over := *now
@@ -577,14 +528,10 @@ func (c *check) floorToTouchdown() {
 				up++
 			}
 		}
-		leastUp := 1
-		if b.LeastUp != nil {
-			leastUp = *b.LeastUp
-		}
-		if up < leastUp || up == 0 {
+		if up < leastUp(b) || up == 0 {
 			continue
 		}
-		staysJ := float64(leastUp) * c.powerFactor(slot) * bestW * float64(c.Slots-1-s.Slot)
+		staysJ := float64(leastUp(b)) * c.powerFactor(slot) * bestW * float64(c.Slots-1-s.Slot)
 		least := drawn + (1-share-off)*(staysJ+descents) - slackJ*float64(len(c.aircraft)) - off*drawn
 		c.atMost(s.timeS, least, s.FloorJ, "the status after slot %d has a floor of %.0f J, of %.0f that will be drawn at least", s.Slot,
 			s.FloorJ, least)
@@ -610,16 +557,13 @@ func (c *check) stalledLoop() {
 		if !a.isCopter() || c.SharedLink {
 			continue
 		}
-		for k := range a.got {
-			g := &a.got[k]
-			last, _ := slices.BinarySearch(decidedS, g.timeS)
-			if !strings.HasSuffix(g.Other, "Heartbeat") || g.Mode != offboard || !a.isLed(g.timeS) || last == 0 ||
-				c.excusesAny(a.number, g.timeS, "broker away", "leader away") {
-				continue
+		for g := range a.receives((*arrival).isHeartbeat) {
+			if last, _ := slices.BinarySearch(decidedS, g.timeS); g.Mode == offboard && a.isLed(g.timeS) && last > 0 &&
+				!c.excusesAny(a.number, g.timeS, "broker away", "leader away") {
+				ageS := g.timeS - decidedS[last-1]
+				c.atMost(g.timeS, ageS, endS+commitS+a.linkSlackS(), "aircraft %d has a HEARTBEAT of its leader, which decided nothing "+
+					"for %.1f s", a.number, ageS)
 			}
-			ageS := g.timeS - decidedS[last-1]
-			c.atMost(g.timeS, ageS, endS+commitS+a.linkSlackS(), "aircraft %d has a HEARTBEAT of its leader, which decided nothing "+
-				"for %.1f s", a.number, ageS)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 
 	"prefdt/inference/slot"
 	"prefdt/simbridge/record"
-	"prefdt/simbridge/world"
 	"prefdt/telemetry"
 )
 
@@ -19,7 +18,7 @@ func truePacks() *flight {
 	for k := range f.statuses {
 		for n := range f.statuses[k].Aircraft {
 			a, s := f.aircraft[n], &f.statuses[k]
-			p := packFlight{check: &check{flight: f}, a: a, truth: world.NewScenario(f.World, f.Seed)}
+			p := packFlight{check: &check{flight: f}, a: a}
 			*s.Aircraft[n].HomeJ = p.leastHomeJ(a.at(s.timeS))
 		}
 	}

@@ -87,8 +87,8 @@ func (c *check) decidedOnce() {
 
 // decisionsOf calls f with each decision that sends a user to an aircraft of the fleet.
 func (c *check) decisionsOf(f func(d *decision, a *aircraft)) {
-	for k := range c.decisions {
-		if d := &c.decisions[k]; d.Aircraft > 0 && d.Aircraft <= len(c.aircraft) {
+	for d := range pointers(c.decisions) {
+		if d.Aircraft > 0 && d.Aircraft <= len(c.aircraft) {
 			f(d, c.aircraft[d.Aircraft-1])
 		}
 	}
@@ -96,9 +96,8 @@ func (c *check) decisionsOf(f func(d *decision, a *aircraft)) {
 
 func (c *check) serves() {
 	const knownS = 2.5 // a HEARTBEAT old, and a decision
-	commanded, leaves := map[int]spans{}, map[int]spans{}
+	leaves := map[int]spans{}
 	for _, a := range c.aircraft {
-		commanded[a.number] = a.offboard.and(a.led)
 		leaves[a.number] = spansOf(c.statuses, func(s *status) float64 { return s.timeS }, func(s *status) bool {
 			return slices.ContainsFunc(s.Aircraft, func(t telemetry.StatusAircraft) bool {
 				return t.Number == a.number && t.Duty == telemetry.DutyLeaving
@@ -109,26 +108,23 @@ func (c *check) serves() {
 		c.holds(d.timeS, d.Aircraft <= len(c.aircraft), "user %s is sent to aircraft %d", d.user, d.Aircraft)
 	}
 	c.decisionsOf(func(d *decision, a *aircraft) {
-		agoS := d.timeS - commanded[a.number].lastBefore(d.timeS)
+		agoS := d.timeS - a.commanded().lastBefore(d.timeS)
 		if agoS > knownS && c.excusesAny(a.number, d.timeS, "lost heartbeats", "late datagrams", "leader away") {
 			return
 		}
-		c.atMost(d.timeS, agoS, knownS,
-			"user %s is sent in slot %d to aircraft %d, which is in %s, last in OFFBOARD for its leader %.1f s ago",
-			d.user, d.Slot, a.number, a.at(d.timeS).Mode, agoS)
+		c.atMost(d.timeS, agoS, knownS, "user %s is sent in slot %d to aircraft %d, which is in %s, last in OFFBOARD for its leader "+
+			"%.1f s ago", d.user, d.Slot, a.number, a.at(d.timeS).Mode, agoS)
 		if !slices.ContainsFunc(c.orders, func(o *order) bool { return o.accepted && o.names(a.number) && o.sentS > d.timeS-knownS }) {
 			c.holds(d.timeS, !leaves[a.number].contains(d.timeS), "user %s is sent in slot %d to aircraft %d, which leaves", d.user, d.Slot,
 				a.number)
 		}
 		if x, cut := c.fault(a.number, "link_loss").at(d.timeS); cut {
-			c.atMost(d.timeS, d.timeS-x.fromS, knownS+1.5,
-				"user %s is sent in slot %d to aircraft %d, of which nothing arrives for %.1f s", d.user,
-				d.Slot, a.number, d.timeS-x.fromS)
+			c.atMost(d.timeS, d.timeS-x.fromS, knownS+1.5, "user %s is sent in slot %d to aircraft %d, of which nothing arrives for "+
+				"%.1f s", d.user, d.Slot, a.number, d.timeS-x.fromS)
 		}
 		if homeS := c.calledHomeS(a, d.timeS); !math.IsNaN(homeS) {
 			c.atMost(d.timeS, d.timeS-homeS, knownS, "user %s is sent in slot %d to aircraft %d, which was called home %.1f s ago",
-				d.user, d.Slot,
-				a.number, d.timeS-homeS)
+				d.user, d.Slot, a.number, d.timeS-homeS)
 		}
 	})
 }
@@ -156,8 +152,7 @@ func (c *check) shares() {
 		k := key{d.Slot, a.number}
 		sums[k] += d.CPUHz
 		c.atMost(d.timeS, sums[k], c.Physics.EdgeCPUHz*(1+1e-6), "aircraft %d is to give %.3g cycles a second to the users of slot %d",
-			a.number,
-			sums[k], d.Slot)
+			a.number, sums[k], d.Slot)
 	})
 }
 
@@ -175,27 +170,22 @@ func (c *check) reported() {
 			ok = ok && !(x.kind == record.LeaderDown && x.text == "killed" && r.timeS < x.fromS && x.toS < d.timeS)
 		}
 		c.holds(d.timeS, ok && r.Task != nil && r.timeS <= d.timeS, "user %s has a decision in slot %d, and reported no task in slot %d",
-			d.user,
-			d.Slot, of)
+			d.user, d.Slot, of)
 	}
 }
 
 // servedS is the delay of a decision by what its user reported, and what it would be computed locally, penalties
-// included, and the edge energy.
-func (f *flight) servedS(d *telemetry.Decision, r *telemetry.Report) (servedS, localS, edgeJ float64) {
+// included.
+func (f *flight) servedS(d *telemetry.Decision, r *telemetry.Report) (servedS, localS float64) {
 	p := &f.Physics
-	task := physics.Task{Bits: r.Task.Bits, CyclesPerBit: r.Task.CyclesPerBit, DeadlineS: r.Task.DeadlineS}
+	task := taskOf(r.Task)
 	ownS := task.LocalTimeS(r.CPUHz)
 	localS = p.PenalizedDelayS(task, ownS)
 	if d.Aircraft == 0 {
-		return localS, localS, 0
+		return localS, localS
 	}
-	bandwidthHz := p.Channel.BandwidthHz
-	if p.Contention {
-		bandwidthHz *= d.CPUHz / p.EdgeCPUHz
-	}
-	share := physics.Share{CPUHz: d.CPUHz, RateBPS: p.Channel.RateBPS(r.Gain[d.Aircraft], bandwidthHz)}
-	return p.PenalizedDelayS(task, physics.CompletionS(ownS, task.OffloadTimeS(share), d.Offload)), localS, p.EdgeJ(task, share, d.Offload)
+	share := shareOf(p, r.Gain[d.Aircraft], d.CPUHz)
+	return p.PenalizedDelayS(task, physics.CompletionS(ownS, task.OffloadTimeS(share), d.Offload)), localS
 }
 
 func (c *check) pays() {
@@ -208,20 +198,18 @@ func (c *check) pays() {
 		if _, known := r.Gain[d.Aircraft]; !known || r.Task == nil || d.ReportSlot != nil {
 			return
 		}
-		servedS, localS, _ := c.servedS(&d.Decision, &r.Report)
-		c.atMost(d.timeS, servedS, localS*(1+1e-6)+1e-9,
-			"user %s is served in %.3f s by aircraft %d in slot %d, and would serve itself in %.3f s",
-			d.user, servedS, d.Aircraft, d.Slot, localS)
+		servedS, localS := c.servedS(&d.Decision, &r.Report)
+		c.atMost(d.timeS, servedS, localS*(1+1e-6)+1e-9, "user %s is served in %.3f s by aircraft %d in slot %d, and would serve itself "+
+			"in %.3f s", d.user, servedS, d.Aircraft, d.Slot, localS)
 	})
 }
 
-// toldOfAll calls f with what each status says of each aircraft.
-func (c *check) toldOfAll(f func(s *status, t *telemetry.StatusAircraft, a *aircraft)) {
-	for k := range c.statuses {
-		s := &c.statuses[k]
-		for i := range s.Aircraft {
-			if t := &s.Aircraft[i]; t.Number <= len(c.aircraft) {
-				f(s, t, c.aircraft[t.Number-1])
+// toldOfAll calls call with what each status says of each aircraft.
+func (f *flight) toldOfAll(call func(s *status, t *telemetry.StatusAircraft, a *aircraft)) {
+	for s := range pointers(f.statuses) {
+		for t := range pointers(s.Aircraft) {
+			if t.Number <= len(f.aircraft) {
+				call(s, t, f.aircraft[t.Number-1])
 			}
 		}
 	}
@@ -247,11 +235,9 @@ func (c *check) toldPosition() {
 		apart := sub(*t.PositionM, now.PositionM)
 		offM, most := math.Hypot(horizontalM(apart), apart[2]), nearM+a.toldM()+a.DriftM+
 			(ageS+extraS)*math.Hypot(now.speedMPS(), now.VelocityMPS[2])
-		if offM > most && c.excusesAny(a.number, s.timeS, "late datagrams", "link cut", "wrong sample", "leader away",
-			"height jumped") {
-			return
+		if offM <= most || !c.excusesAny(a.number, s.timeS, "late datagrams", "link cut", "wrong sample", "leader away", "height jumped") {
+			c.atMost(s.timeS, offM, most, "the status has aircraft %d at %.0f m, it is at %.0f", t.Number, *t.PositionM, now.PositionM)
 		}
-		c.atMost(s.timeS, offM, most, "the status has aircraft %d at %.0f m, it is at %.0f", t.Number, *t.PositionM, now.PositionM)
 	})
 }
 
@@ -262,6 +248,7 @@ func (a *aircraft) lately(timeS, forS float64) []state {
 	return a.states[max(from-1, 0):min(to+1, len(a.states))]
 }
 
+// compare puts equal numbers in no order.
 func compare(a, b float64) int {
 	if a < b {
 		return -1
@@ -281,11 +268,10 @@ func (c *check) toldSpeed() {
 			least, most = min(least, x.speedMPS()), max(most, x.speedMPS())
 		}
 		off := max(least-*t.SpeedMPS, *t.SpeedMPS-most, 0)
-		if off > nearMPS && c.excusesAny(a.number, s.timeS, "late datagrams", "link cut", "leader away") {
-			return
+		if off <= nearMPS || !c.excusesAny(a.number, s.timeS, "late datagrams", "link cut", "leader away") {
+			c.atMost(s.timeS, off, nearMPS, "the status has aircraft %d at %.1f m/s, it flies at %.1f to %.1f", t.Number, *t.SpeedMPS,
+				least, most)
 		}
-		c.atMost(s.timeS, off, nearMPS, "the status has aircraft %d at %.1f m/s, it flies at %.1f to %.1f", t.Number, *t.SpeedMPS, least,
-			most)
 	})
 }
 
@@ -333,10 +319,9 @@ func (c *check) toldMode() {
 			return t.Role == role || role == "" && t.Role == "other" || t.Role == "armable" && !x.Armed ||
 				guided && (t.Role == roles[takeoff] || t.Role == roles[offboard])
 		})
-		if !ok && c.excusesAny(a.number, s.timeS, "lost heartbeats", "late datagrams", "link cut", "leader away") {
-			return
+		if ok || !c.excusesAny(a.number, s.timeS, "lost heartbeats", "late datagrams", "link cut", "leader away") {
+			c.holds(s.timeS, ok, "the status has aircraft %d in %s (%s), it is in %s", t.Number, t.Mode, t.Role, a.at(s.timeS).Mode)
 		}
-		c.holds(s.timeS, ok, "the status has aircraft %d in %s (%s), it is in %s", t.Number, t.Mode, t.Role, a.at(s.timeS).Mode)
 	})
 }
 
@@ -382,10 +367,10 @@ func (c *check) toldState() {
 				now := a.at(s.timeS)
 				flies := now.Mode == offboard || now.Mode == land || now.Mode == takeoff
 				ok := !(now.heightM() > 1 && flies && !now.Failsafe && a.isLed(s.timeS))
-				if !ok && c.excusesAny(a.number, s.timeS, "link cut", "leader away") {
-					continue
+				if ok || !c.excusesAny(a.number, s.timeS, "link cut", "leader away") {
+					c.holds(s.timeS, ok, "the mission is %s, and aircraft %d is at %.0f m in %s", s.State, a.number, now.PositionM[2],
+						now.Mode)
 				}
-				c.holds(s.timeS, ok, "the mission is %s, and aircraft %d is at %.0f m in %s", s.State, a.number, now.PositionM[2], now.Mode)
 			}
 		}
 	}
@@ -446,28 +431,18 @@ func (c *check) floor() {
 		}
 		spentJ, all := 0.0, true
 		for _, a := range c.aircraft {
-			all = all && a.offboard.and(a.led).contains(s.timeS) && !c.homeward(a).contains(s.timeS)
+			all = all && a.commanded().contains(s.timeS) && !c.homeward(a).contains(s.timeS)
 			spentJ += a.spentJ(c.epochS+float64(s.Slot+1)) - a.spentJ(c.epochS)
 		}
-		if !all { // the leader may count one that does not fly for it, or not
-			wrong = 0
-			continue
-		}
-		if c.excusesAny(0, s.timeS, "battery misread", "link cut", "leader away", "disk stands") {
+		// The leader may count one that does not fly for it, or not.
+		if !all || c.excusesAny(0, s.timeS, "battery misread", "link cut", "leader away", "disk stands") {
 			wrong = 0
 			continue
 		}
 		least := c.powerFactor(float64(s.Slot)) * bestW * left * float64(len(c.aircraft))
-		off, bound := math.Abs(s.FloorJ-spentJ-least), share*least+slackJ
-		if wrong++; off > bound && wrong <= lasts { // a reading that came late is taken for a change of power for some slots
-			c.finding.Active++
-			continue
-		} else if off <= bound {
-			wrong = 0
-		}
-		c.atMost(s.timeS, off, bound,
-			"the status after slot %d has a floor of %.0f J; %.0f were spent, and the %.0f slots left take %.0f", s.Slot,
-			s.FloorJ, spentJ, left, least)
+		// A reading that came late is taken for a change of power for some slots.
+		c.lasting(&wrong, lasts+1, s.timeS, math.Abs(s.FloorJ-spentJ-least), share*least+slackJ, "the status after slot %d has a floor "+
+			"of %.0f J; %.0f were spent, and the %.0f slots left take %.0f", s.Slot, s.FloorJ, spentJ, left, least)
 	}
 }
 
@@ -505,9 +480,7 @@ func (c *check) refusal() {
 		}
 		asked, named := 0, false
 		for _, o := range c.orders {
-			takesOff := o.kind == telemetry.KindMission && (o.mission.Action == telemetry.ActionStart ||
-				o.mission.Action == telemetry.ActionLaunch)
-			if !takesOff || !o.names(x.aircraft) || !(o.deliveredS > x.fromS && o.answeredS < x.toS) {
+			if !o.takesOff() || !o.names(x.aircraft) || !(o.deliveredS > x.fromS && o.answeredS < x.toS) {
 				continue
 			}
 			c.holds(o.answeredS, !o.accepted, "%s is accepted in spite of %s of aircraft %d", o.id, x.kind, x.aircraft)
@@ -543,26 +516,19 @@ func (c *check) besideHomes(o *order) {
 }
 
 // genuine are the commands that the crew gave, and that can be answered.
-func (f *flight) genuine() (all []*order) {
-	for _, o := range f.orders {
-		if telemetry.ValidID(o.id) && !strings.HasPrefix(o.id, record.Forged) {
-			all = append(all, o)
-		}
-	}
-	return all
+func (f *flight) genuine() []*order {
+	return slices.DeleteFunc(slices.Clone(f.orders), func(o *order) bool {
+		return !telemetry.ValidID(o.id) || strings.HasPrefix(o.id, record.Forged)
+	})
 }
 
 func (c *check) acknowledged() {
 	const withinS = 2
 	for _, o := range c.genuine() {
-		if math.IsInf(o.deliveredS, 1) {
-			continue
+		if !math.IsInf(o.deliveredS, 1) && (o.answeredS-o.deliveredS <= withinS ||
+			!c.excusesFrom(o.deliveredS, o.deliveredS+withinS, "leader away", "broker away", "disk stands")) {
+			c.within(o.deliveredS, o.answeredS, withinS, "%s was not answered within %d s", o.body, withinS)
 		}
-		if o.answeredS-o.deliveredS > withinS && c.excusesFrom(o.deliveredS, o.deliveredS+withinS, "leader away", "broker away",
-			"disk stands") {
-			continue
-		}
-		c.within(o.deliveredS, o.answeredS, withinS, "%s was not answered within %d s", o.body, withinS)
 	}
 }
 
@@ -582,6 +548,11 @@ func (o *order) isRequest() bool {
 	return o.kind == telemetry.KindBudget || o.kind == telemetry.KindPreference || o.mission.Action == telemetry.ActionNew
 }
 
+// requests are those that were accepted.
+func (f *flight) requests() []*order {
+	return slices.DeleteFunc(slices.Clone(f.orders), func(o *order) bool { return !o.accepted || !o.isRequest() })
+}
+
 // shows reports whether a status shows what an order asked for.
 func (o *order) shows(s *status) bool {
 	switch {
@@ -596,15 +567,9 @@ func (o *order) shows(s *status) bool {
 }
 
 func (c *check) inForce() {
-	var accepted []*order
-	for _, o := range c.orders {
-		if o.accepted && o.isRequest() {
-			accepted = append(accepted, o)
-		}
-	}
+	accepted := c.requests()
 	const sameS = 0.01 // a status that waited for the disk is published as the answer is
-	for k := range c.statuses {
-		s := &c.statuses[k]
+	for s := range pointers(c.statuses) {
 		var last *order
 		pending := false
 		for _, o := range accepted {
@@ -730,46 +695,37 @@ func (c *check) contact() {
 	if c.Absence == nil {
 		return
 	}
-	lost := func(x span, holdS, returnS float64, what string) {
-		if c.stateAt(x.fromS) != telemetry.StateFlying {
-			return
+	away, holdS, returnS := slices.Clip(overStates), c.Absence.CrewHoldS, c.Absence.CrewReturnS
+	for _, x := range c.fault(0, record.CrewSilent) {
+		if c.stateAt(x.fromS) != telemetry.StateFlying || slices.ContainsFunc(c.orders, func(o *order) bool {
+			return o.accepted && o.deliveredS > x.fromS && o.deliveredS < x.toS // a command is contact, and its order counts
+		}) {
+			continue
 		}
-		for _, o := range c.orders { // a command is contact, and its order counts
-			if o.accepted && o.deliveredS > x.fromS && o.deliveredS < x.toS {
-				return
-			}
-		}
-		away := slices.Clip(overStates)
 		if at := x.fromS + holdS*c.Speed; holdS > 0 && x.toS > at+withinS {
-			c.within(at, c.reaches(x.fromS, append(away, telemetry.StateHolding)...), withinS, "the mission flies on without %s", what)
+			c.within(at, c.reaches(x.fromS, append(away, telemetry.StateHolding)...), withinS, "the mission flies on without the crew")
 		}
 		if at := x.fromS + returnS*c.Speed; returnS > 0 && x.toS > at+withinS {
-			c.within(at, c.reaches(x.fromS, away...), withinS, "the mission does not return without %s", what)
+			c.within(at, c.reaches(x.fromS, away...), withinS, "the mission does not return without the crew")
 		} else if c.stateAt(x.toS) == telemetry.StateHolding && c.slotAt(x.toS)+backS < float64(c.Slots) {
-			c.within(x.toS, c.reaches(x.toS, append(away, telemetry.StateFlying)...), backS, "%s is back, and the mission holds on", what)
+			c.within(x.toS, c.reaches(x.toS, append(away, telemetry.StateFlying)...), backS, "the crew is back, and the mission holds on")
 		}
-	}
-	for _, x := range c.fault(0, record.CrewSilent) {
-		lost(x, c.Absence.CrewHoldS, c.Absence.CrewReturnS, "the crew")
 	}
 	const lastsS = 5                                                           // a contact that counts
 	for _, x := range c.fault(0, record.BrokerDown).wider(0, lastsS*c.Speed) { // nobody is told: it shows in how they fly
 		x.toS -= lastsS * c.Speed
 		const stillMPS, homeM = 3, 10
 		for _, a := range c.aircraft {
-			fly := a.offboard.and(a.led).and(spans{{x.fromS + c.Absence.BrokerHoldS*c.Speed + withinS, x.toS}})
+			fly := a.commanded().and(spans{{x.fromS + c.Absence.BrokerHoldS*c.Speed + withinS, x.toS}})
 			returnsS := x.fromS + c.Absence.BrokerReturnS*c.Speed
-			returned := spans{{returnsS + withinS, x.toS}}
 			c.always(a, fly.and(spans{{0, returnsS - 1}}), 0, func(s *state) (value, bound float64) { return s.speedMPS(), stillMPS },
-				func(s *state, value, bound float64) string { return "without the broker an aircraft flies on" })
-			c.always(a, fly.and(returned), 0, func(s *state) (value, bound float64) {
+				"without the broker aircraft %[1]d flies on")
+			c.always(a, fly.and(spans{{returnsS + withinS, x.toS}}), 0, func(s *state) (value, bound float64) {
 				if home, ok := a.homeAt(s.timeS); ok && s.speedMPS() < stillMPS {
 					return horizontalM(sub(s.PositionM, home)), homeM
 				}
 				return 0, homeM
-			}, func(s *state, value, bound float64) string {
-				return "without the broker an aircraft does not come home"
-			})
+			}, "without the broker aircraft %[1]d does not come home")
 		}
 	}
 }
@@ -778,8 +734,8 @@ func (c *check) contact() {
 func (c *check) ceiling() {
 	const margin, above, slackJ = 1.03, 0.005, 200.0
 	var last *order
-	for _, o := range c.orders {
-		if o.accepted && o.isRequest() && (last == nil || o.answeredS > last.answeredS) {
+	for _, o := range c.requests() {
+		if last == nil || o.answeredS > last.answeredS {
 			last = o
 		}
 	}

@@ -79,7 +79,7 @@ func servingFlight() *flight {
 			y.Slot = n
 			f.decisions = append(f.decisions, decision{atS + 0.41, named.names[i], *y})
 			r := f.reports[reportKey{named.names[i], n}].Report
-			servedS, _, _ := f.servedS(y, &r)
+			servedS, _ := f.servedS(y, &r)
 			f.tasks = append(f.tasks, record.Task{Slot: n, User: named.names[i], By: telemetry.ByDecision, Aircraft: y.Aircraft,
 				DelayS: servedS})
 			row.DelayS += servedS
