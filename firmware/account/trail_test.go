@@ -63,3 +63,17 @@ func TestWindowBeginsAtAnExactReading(t *testing.T) {
 		}
 	}
 }
+
+// A way on which what flying costs came to be known anew is no dearer way: the multiplier has that already.
+func TestWayOfAnotherMultiplier(t *testing.T) {
+	for _, tt := range []struct {
+		from, to float64
+		count    int
+	}{{1.5, 1.5, 1}, {1.45, 1.5, 1}, {1.1, 1.5, 0}, {1.5, 1.1, 0}, {0, 1.5, 1}} {
+		var taken Taken
+		(&Way{FromJ: 1000, ExpectedJ: 10e3, Multiplier: tt.from}).ends(&taken, 13e3, tt.to)
+		if taken.Count != tt.count {
+			t.Errorf("from %v to %v: %+v", tt.from, tt.to, taken)
+		}
+	}
+}
