@@ -273,6 +273,17 @@ type Way struct {
 	Home      bool    `json:"home,omitempty"`
 	FromJ     float64 `json:"from_j"`     // of the meter
 	ExpectedJ float64 `json:"expected_j"` // by the closed form at the measured multiplier, no wait in it
+	// Multiplier is that one; 0: a state of an earlier version.
+	Multiplier float64 `json:"multiplier,omitempty"`
+}
+
+// ends adds the way to those measured, up to a total of the meter. Where the multiplier changed on it, what it took more or less is of
+// flight, which the multiplier has already.
+func (w *Way) ends(of *Taken, accountedJ, multiplier float64) {
+	const changed = 1.1
+	if r := multiplier / w.Multiplier; w.Multiplier == 0 || r < changed && r > 1/changed {
+		of.add((accountedJ - w.FromJ) / w.ExpectedJ)
+	}
 }
 
 // followWays begins and ends the measurement of climbs and ways home. One of an aircraft that its
@@ -288,17 +299,18 @@ func (a *Account) followWays(views []fleet.View) {
 		case v.WithPilot() || v.Lost || v.Foreign != "":
 			c.Way = nil
 		case w == nil && v.Homeward && v.InAir:
-			c.Way = &Way{Home: true, FromJ: c.AccountedJ, ExpectedJ: a.expectedWayHome(v).TotalJ() * scale}
+			c.Way = &Way{Home: true, FromJ: c.AccountedJ, ExpectedJ: a.expectedWayHome(v).TotalJ() * scale, Multiplier: scale}
 		case w == nil && v.Phase == fleet.PhaseClimbing && !v.InAir:
-			c.Way = &Way{FromJ: c.AccountedJ, ExpectedJ: v.Params.ClimbS(climbM(&a.Physics, v)) * hoverW(&a.Physics, &a.Air) * scale}
+			c.Way = &Way{FromJ: c.AccountedJ, ExpectedJ: v.Params.ClimbS(climbM(&a.Physics, v)) * hoverW(&a.Physics, &a.Air) * scale,
+				Multiplier: scale}
 		case w == nil:
 		case w.Home && !v.InAir && v.Landed != nil && *v.Landed:
-			a.ways.Home.add((c.AccountedJ - w.FromJ) / w.ExpectedJ)
+			w.ends(&a.ways.Home, c.AccountedJ, scale)
 			c.Way = nil
 		case !w.Home && v.Homeward:
 			c.Way = nil
 		case !w.Home && v.Phase != fleet.PhaseClimbing && v.InAir:
-			a.ways.Climb.add((c.AccountedJ - w.FromJ) / w.ExpectedJ)
+			w.ends(&a.ways.Climb, c.AccountedJ, scale)
 			c.Way = nil
 		}
 	}

@@ -98,11 +98,24 @@ func (a *arrivals) pass(nowS float64, r Reading, integrate func(arrival)) {
 		a.bootS = r.BootS
 	}
 	a.readingCount++
+	a.lateS = a.latenessS(nowS, x.bootElapsedS)
 	integrate(x)
 	if gapS := nowS - a.lastReadS; gapS > reorderMaxS {
 		a.pauseS, a.pauseEndS = gapS, nowS
 	}
-	a.lastReadS, a.lateS = math.Max(nowS, a.lastReadS), r.LateS
+	a.lastReadS = math.Max(nowS, a.lastReadS)
+}
+
+// latenessS is by how much a reading was late, if so much of the autopilot's time has passed since the one before. What comes
+// as it is sent is not late, whatever that time.
+func (a *arrivals) latenessS(nowS, bootElapsedS float64) float64 {
+	elapsedS := nowS - a.lastReadS
+	laterS := elapsedS - bootElapsedS
+	asSent := elapsedS >= receiptErrorS && math.Abs(laterS) < reorderMaxS
+	if lateS := a.lateS + laterS; a.readingCount > 1 && !asSent && lateS > reorderMaxS && lateS <= stallMaxS {
+		return lateS
+	}
+	return 0
 }
 
 // isOtherBoot is whether the autopilot's time does not continue the one followed so far:

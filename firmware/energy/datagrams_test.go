@@ -177,9 +177,9 @@ func TestOutlierDoesNotCount(t *testing.T) {
 		"BootS infinite":       func(r *Reading) { r.BootS = math.Inf(1) },
 		"BootS of nothing":     func(r *Reading) { r.BootS = 0.1 },
 		"rebooted, by one":     func(r *Reading) { r.BootS, r.ConsumedHJ = 0.2, 0 },
-		"all at once":          func(r *Reading) { *r = Reading{math.MaxInt32, 327, 650, 0, 40e3, 0} },
-		"all at once, nothing": func(r *Reading) { *r = Reading{0, 0, 0, 0, 0.1, 0} },
-		"not a number":         func(r *Reading) { *r = Reading{nan, nan, nan, nan, nan, 0} },
+		"all at once":          func(r *Reading) { *r = Reading{math.MaxInt32, 327, 650, 0, 40e3} },
+		"all at once, nothing": func(r *Reading) { *r = Reading{0, 0, 0, 0, 0.1} },
+		"not a number":         func(r *Reading) { *r = Reading{nan, nan, nan, nan, nan} },
 	} {
 		for _, hasBootTime := range []bool{false, true} {
 			for _, before := range []int{10, 80, 400} {
@@ -504,7 +504,7 @@ func FuzzBattery(f *testing.F) {
 		}
 		s := newSteadyMeter(40)
 		before, fromS := s.meter.DrawnJ(s.now), s.now
-		s.meter.AddReading(s.now+afterS, Reading{consumed, current, volts, charge, bootS, 0})
+		s.meter.AddReading(s.now+afterS, Reading{consumed, current, volts, charge, bootS})
 		got := s.meter.DrawnJ(s.now + afterS)
 		if rose := got - before; !(rose >= -3*consumedUnitJ && rose <= s.meter.MaxPowerW*(s.now+afterS-fromS+0.25)+consumedUnitJ) {
 			t.Fatalf("rose by %v J in %v s", rose, afterS)

@@ -52,7 +52,6 @@ type Reading struct {
 	VoltageV   float64
 	Charge     float64 // remaining, 0 to 1
 	BootS      float64 // autopilot's time since boot; 0: not known
-	LateS      float64 // by how much later than most it was received, by that time; 0: not known
 }
 
 // Absent is a reading without any field.
@@ -86,9 +85,6 @@ func (r Reading) valid() Reading {
 	r.VoltageV, r.Charge = within(r.VoltageV, math.SmallestNonzeroFloat64, most), within(r.Charge, 0, 1)
 	if !(r.BootS > 0 && r.BootS <= most) {
 		r.BootS = 0
-	}
-	if !(r.LateS > reorderMaxS && r.LateS <= stallMaxS) { // less is of single datagrams, more of another clock
-		r.LateS = 0
 	}
 	return r
 }

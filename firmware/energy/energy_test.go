@@ -19,13 +19,13 @@ func TestAbsentValues(t *testing.T) {
 		r    Reading
 		want Reading
 	}{
-		"PX4 SITL":    {FromBatteryStatus([]uint16{16200, uint16(none)}, -100, -1, 97), Reading{math.NaN(), math.NaN(), 16.2, 0.97, 0, 0}},
+		"PX4 SITL":    {FromBatteryStatus([]uint16{16200, uint16(none)}, -100, -1, 97), Reading{math.NaN(), math.NaN(), 16.2, 0.97, 0}},
 		"no battery":  {FromBatteryStatus([]uint16{uint16(none)}, -1, -1, -1), Absent()},
-		"zero volts":  {FromBatteryStatus([]uint16{0, 0}, 500, 3, 0), Reading{3, 5, math.NaN(), 0, 0, 0}},
-		"cells":       {FromBatteryStatus([]uint16{4000, 4100, uint16(none)}, 1000, 0, 100), Reading{0, 10, 8.1, 1, 0, 0}},
+		"zero volts":  {FromBatteryStatus([]uint16{0, 0}, 500, 3, 0), Reading{3, 5, math.NaN(), 0, 0}},
+		"cells":       {FromBatteryStatus([]uint16{4000, 4100, uint16(none)}, 1000, 0, 100), Reading{0, 10, 8.1, 1, 0}},
 		"over 100 %":  {FromBatteryStatus(nil, -1, -1, 101), Absent()},
 		"sys absent":  {FromBatteryStatus([]uint16{uint16(none)}, -1, -1, -1), Absent()},
-		"sys present": {FromBatteryStatus([]uint16{15000}, 200, -1, 50), Reading{math.NaN(), 2, 15, 0.5, 0, 0}},
+		"sys present": {FromBatteryStatus([]uint16{15000}, 200, -1, 50), Reading{math.NaN(), 2, 15, 0.5, 0}},
 	} {
 		got := [4]float64{c.r.ConsumedHJ, c.r.CurrentA, c.r.VoltageV, c.r.Charge}
 		want := [4]float64{c.want.ConsumedHJ, c.want.CurrentA, c.want.VoltageV, c.want.Charge}
@@ -40,7 +40,7 @@ func TestAbsentValues(t *testing.T) {
 // TestMeasured: an interval counts as measured if a current ended it, lately.
 func TestMeasured(t *testing.T) {
 	nan := math.NaN()
-	current, none := Reading{nan, 10, 15, nan, 0, 0}, Reading{nan, nan, 15, 0.5, 0, 0}
+	current, none := Reading{nan, 10, 15, nan, 0}, Reading{nan, nan, 15, 0.5, 0}
 	for _, c := range []struct {
 		name     string
 		readings []Reading // four in a second
@@ -82,7 +82,7 @@ func TestLastReading(t *testing.T) {
 		var totalJ [3]float64
 		at := 0.0
 		for i, now := range c.readS {
-			r := Reading{nan, 10 + float64(i%2)/1000, 15, nan, 0, 0}
+			r := Reading{nan, 10 + float64(i%2)/1000, 15, nan, 0}
 			if c.bootS > 0 {
 				r.BootS = c.bootS + 0.25*float64(i)
 			}
@@ -133,42 +133,42 @@ func TestSourcesAgreeWithTruth(t *testing.T) {
 		send   func(i int, trueJ, powerW float64) (Reading, bool)
 	}{
 		{"counter and current", 1, 60, Consumed, func(_ int, j, w float64) (Reading, bool) {
-			return Reading{math.Floor(j / 100), math.Round(w/volts*100) / 100, volts, nan, 0, 0}, true
+			return Reading{math.Floor(j / 100), math.Round(w/volts*100) / 100, volts, nan, 0}, true
 		}},
 		{"counter alone", 1, 60, Consumed, func(_ int, j, _ float64) (Reading, bool) {
-			return Reading{math.Floor(j / 100), nan, volts, nan, 0, 0}, true
+			return Reading{math.Floor(j / 100), nan, volts, nan, 0}, true
 		}},
 		{"counter alone, shock", 1.5, 200, Consumed, func(_ int, j, _ float64) (Reading, bool) {
-			return Reading{math.Floor(j / 100), nan, volts, nan, 0, 0}, true
+			return Reading{math.Floor(j / 100), nan, volts, nan, 0}, true
 		}},
 		{"rounded counter", 1, 60, Consumed, func(_ int, j, w float64) (Reading, bool) {
-			return Reading{math.Round(j / 100), w / volts, volts, nan, 0, 0}, true
+			return Reading{math.Round(j / 100), w / volts, volts, nan, 0}, true
 		}},
 		{"current", 1.5, 100, Current, func(_ int, _, w float64) (Reading, bool) {
-			return Reading{nan, math.Round(w/volts*100) / 100, volts, nan, 0, 0}, true
+			return Reading{nan, math.Round(w/volts*100) / 100, volts, nan, 0}, true
 		}},
 		{"charge", 1.5, 1500, Remaining, func(_ int, j, _ float64) (Reading, bool) {
-			return Reading{nan, nan, volts, 1 - math.Floor(j/1500)/100, 0, 0}, true
+			return Reading{nan, nan, volts, 1 - math.Floor(j/1500)/100, 0}, true
 		}},
 		{"nothing", 1, 60, Model, func(int, float64, float64) (Reading, bool) { return Absent(), true }},
 		{"silence", 1, 60, Model, func(int, float64, float64) (Reading, bool) { return Reading{}, false }},
 		{"the counter comes and goes", 1, 100, Consumed, func(i int, j, w float64) (Reading, bool) {
 			if i/200%2 == 1 {
-				return Reading{nan, w / volts, volts, nan, 0, 0}, true
+				return Reading{nan, w / volts, volts, nan, 0}, true
 			}
-			return Reading{math.Floor(j / 100), w / volts, volts, nan, 0, 0}, true
+			return Reading{math.Floor(j / 100), w / volts, volts, nan, 0}, true
 		}},
 		{"the counter is reset half way", 1, 100, Consumed, func(i int, j, w float64) (Reading, bool) {
 			if i >= 500 {
 				j -= 8000
 			}
-			return Reading{math.Max(0, math.Floor(j/100)), w / volts, volts, nan, 0, 0}, true
+			return Reading{math.Max(0, math.Floor(j/100)), w / volts, volts, nan, 0}, true
 		}},
 		{"a wild count", 1, 150, Consumed, func(i int, j, w float64) (Reading, bool) {
 			if i == 300 {
 				j = 9e7
 			}
-			return Reading{math.Floor(j / 100), w / volts, volts, nan, 0, 0}, true
+			return Reading{math.Floor(j / 100), w / volts, volts, nan, 0}, true
 		}},
 	} {
 		m := newMeter()
@@ -184,7 +184,7 @@ func TestSourcesAgreeWithTruth(t *testing.T) {
 
 func TestLostAircraft(t *testing.T) {
 	m := newMeter()
-	m.AddReading(0, Reading{0, 10, 15, math.NaN(), 0, 0})
+	m.AddReading(0, Reading{0, 10, 15, math.NaN(), 0})
 	m.SetSpeed(0, 8.4, true)
 	if s := m.Source(1); s != Consumed {
 		t.Errorf("source %s", s)
@@ -204,18 +204,18 @@ func TestLostAircraft(t *testing.T) {
 func TestRestoreReadsDowntime(t *testing.T) {
 	m := newMeter()
 	for i := range 100 {
-		m.AddReading(float64(i)/2, Reading{float64(i), 13.33, 15, math.NaN(), 0, 0})
+		m.AddReading(float64(i)/2, Reading{float64(i), 13.33, 15, math.NaN(), 0})
 	}
 	s := m.State(49.5)
 	again := newMeter()
 	again.Restore(1000, s, math.NaN())
-	again.AddReading(1000, Reading{180, 13.33, 15, math.NaN(), 0, 0})
+	again.AddReading(1000, Reading{180, 13.33, 15, math.NaN(), 0})
 	if got := again.DrawnJ(1000) - s.SpentJ; math.Abs(got-8100) > 200 {
 		t.Errorf("81 counts later: %v J", got)
 	}
 	reset := newMeter()
 	reset.Restore(1000, s, math.NaN())
-	reset.AddReading(1000, Reading{2, 13.33, 15, math.NaN(), 0, 0})
+	reset.AddReading(1000, Reading{2, 13.33, 15, math.NaN(), 0})
 	if got := reset.DrawnJ(1000) - s.SpentJ; got != 0 {
 		t.Errorf("a reset while away moved the figure by %v J", got)
 	}
@@ -227,7 +227,7 @@ func TestHandOverMidFlight(t *testing.T) {
 	nan := math.NaN()
 	const volts = 15.0
 	full := func(j, w float64) Reading {
-		return Reading{math.Floor(j / 100), math.Round(w/volts*100) / 100, volts, 1 - math.Floor(j/1500)/100, 0, 0}
+		return Reading{math.Floor(j / 100), math.Round(w/volts*100) / 100, volts, 1 - math.Floor(j/1500)/100, 0}
 	}
 	without := map[Source]func(Reading) Reading{
 		Consumed:  func(r Reading) Reading { return r },
@@ -279,16 +279,16 @@ func TestResetsAreNeverCredited(t *testing.T) {
 			if i >= 600 {
 				j -= 10500
 			}
-			return Reading{nan, nan, 15, 1 - math.Floor(j/1500)/100, 0, 0}
+			return Reading{nan, nan, 15, 1 - math.Floor(j/1500)/100, 0}
 		},
 		"counter wraps at 16 bits": func(_ int, j float64) Reading {
-			return Reading{math.Mod(math.Floor(j/100)+65500, 65536), nan, 15, nan, 0, 0}
+			return Reading{math.Mod(math.Floor(j/100)+65500, 65536), nan, 15, nan, 0}
 		},
 		"battery swapped": func(i int, j float64) Reading {
 			if i >= 500 {
 				j -= 8000
 			}
-			return Reading{math.Max(math.Floor(j/100), 0), nan, 15, 1 - math.Floor(math.Max(j, 0)/1500)/100, 0, 0}
+			return Reading{math.Max(math.Floor(j/100), 0), nan, 15, 1 - math.Floor(math.Max(j, 0)/1500)/100, 0}
 		},
 	} {
 		m := newMeter()

@@ -210,7 +210,7 @@ func TestStallIsCountedOnce(t *testing.T) {
 			m.SetSpeed(0, 8.4, true)
 			now := 0.0
 			send := func(content, bootS float64) {
-				r := Reading{math.NaN(), watts / volts, volts, math.NaN(), bootS, 0}
+				r := Reading{math.NaN(), watts / volts, volts, math.NaN(), bootS}
 				if math.Mod(content, 0.5) == 0 {
 					r.CurrentA += 0.01 // as any current varies that is measured
 				}
@@ -319,14 +319,14 @@ func TestChargeRanksBelowCurrent(t *testing.T) {
 	for ; now < 60; now++ {
 		drawn += 134.4
 		m.SetSpeed(now, 8.4, true)
-		m.AddReading(now, Reading{nan, nan, 15, 1 - math.Floor(drawn/1500)/100, 10 + now, 0})
+		m.AddReading(now, Reading{nan, nan, 15, 1 - math.Floor(drawn/1500)/100, 10 + now})
 	}
 	s := m.State(60)
 	drawn += 60 * 300
 	m = newMeter()
 	m.Restore(0, s, nan)
 	m.SetSpeed(0, 8.4, true)
-	m.AddReading(0, Reading{nan, nan, 15, 1 - math.Floor(drawn/1500)/100, 130, 0})
+	m.AddReading(0, Reading{nan, nan, 15, 1 - math.Floor(drawn/1500)/100, 130})
 	if off := math.Abs(m.DrawnJ(0) - drawn); off > 1500 || off > m.UncertaintyJ(0) {
 		t.Errorf("after a restart the charge leaves %.0f J, stated %.0f J", m.DrawnJ(0)-drawn, m.UncertaintyJ(0))
 	}
@@ -342,7 +342,7 @@ func TestCounterThatOutlivesReboots(t *testing.T) {
 		if now >= 50 {
 			boot = -50
 		}
-		return Reading{math.Floor(j / 100), math.NaN(), 15, math.NaN(), now + boot + 0.1, 0}, now < 50 || now > 55
+		return Reading{math.Floor(j / 100), math.NaN(), 15, math.NaN(), now + boot + 0.1}, now < 50 || now > 55
 	})
 	if math.Abs(got-truth) > 150 {
 		t.Errorf("%.0f J, truth %.0f J", got, truth)
@@ -354,7 +354,7 @@ func TestCounterThatOutlivesReboots(t *testing.T) {
 func TestBurstOfPower(t *testing.T) {
 	m := newMeter()
 	send := func(now, watts float64) {
-		m.AddReading(now, Reading{math.NaN(), watts / 15, 15, math.NaN(), 10 + now, 0})
+		m.AddReading(now, Reading{math.NaN(), watts / 15, 15, math.NaN(), 10 + now})
 	}
 	for i := range 9 {
 		send(float64(i)/4, 150)
@@ -401,7 +401,7 @@ func TestEdgeEnergyNotDrawnYet(t *testing.T) {
 	}
 	m = newMeter()
 	for i := range 9 {
-		m.AddReading(float64(i)/4, Reading{math.NaN(), 10, 15, math.NaN(), 0, 0})
+		m.AddReading(float64(i)/4, Reading{math.NaN(), 10, 15, math.NaN(), 0})
 	}
 	m.AddEdge(2, 60)
 	if got := m.DrawnJ(2); got != 300 || m.UncertaintyJ(2) < 60 {

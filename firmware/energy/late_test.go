@@ -54,7 +54,6 @@ func TestLateReading(t *testing.T) {
 			m.AddReading(now, sentReading(powerW*now, powerW, 50+now))
 		case now > 45 && now < 45.05:
 			r := sentReading(powerW*(now-lateS), powerW, 50+now-lateS)
-			r.LateS = lateS
 			m.AddReading(now, r)
 		}
 		drawnJ := m.DrawnJ(now)

@@ -314,7 +314,7 @@ func (m *Meter) integrate(r arrival) {
 	default:
 		m.meanPowerW, m.heldW = 0, 0
 	}
-	p.flightSinceReading, p.edgeSinceReading, p.undrawnAtReadingJ = m.gapEstimate(r.LateS), estimate{}, m.undrawnNowJ(nowS)
+	p.flightSinceReading, p.edgeSinceReading, p.undrawnAtReadingJ = m.gapEstimate(m.lateS), estimate{}, m.undrawnNowJ(nowS)
 }
 
 // hold follows the power of the flight. Computing takes part of a slot: where there are

@@ -155,9 +155,7 @@ func (a *aircraft) batteryStatusAbsent(now float64) bool {
 }
 
 func (a *aircraft) updateBattery(f *Fleet, now float64, r energy.Reading, consumedMAh int32) {
-	if r.BootS = a.bootS(now); r.BootS > 0 {
-		r.LateS = now - a.clockRate.sentS(1000*r.BootS, now)
-	}
+	r.BootS = a.bootS(now)
 	a.batteryReading = r
 	a.meter.AddReading(now, a.meter.WithCharge(r, consumedMAh))
 	if c := a.meter.Charge(); !math.IsNaN(c) { // a jump counts from the second message: one outlier sends no aircraft home

@@ -262,7 +262,8 @@ func (p *Planner) Plan(in *Input) *Plan {
 			delayS, covers = stayDelayS, true
 		} else {
 			stays = false
-			for leaving < up && p.slotsUp(leaving, up) < 0.5 && !in.Aircraft[p.order[leaving]].Stays && (up-leaving > must || !covers && !in.KeepsLeast) {
+			for leaving < up && p.slotsUp(leaving, up) < 0.5 && !in.Aircraft[p.order[leaving]].Stays &&
+				(up-leaving > must || !covers && !in.KeepsLeast) {
 				leaving++
 			}
 			for !covers && !in.KeepsLeast && leaving < up && !in.Aircraft[p.order[leaving]].Stays && !p.totalLasts(in, leaving) {

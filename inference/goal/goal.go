@@ -429,7 +429,8 @@ func (s *State) addWindow(x *Measurement) {
 	if doubtful && math.Abs(s.offJ(x)) <= mostErrors*math.Hypot(x.ErrorJ, x.LateJ) && s.putOff(measured) {
 		return
 	}
-	if s.Outlier != 0 && s.Before != (EstimateBefore{}) && measured > s.Multiplier { // the flight that alone was a change may have begun before it
+	// The flight that alone was a change may have begun before it.
+	if s.Outlier != 0 && s.Before != (EstimateBefore{}) && measured > s.Multiplier {
 		s.MultiplierWeight, s.RecentCount = 0, 0
 	}
 	s.add(measured, x.Changed || s.contradicts(x) && measured > leastChange*s.Multiplier)

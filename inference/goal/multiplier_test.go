@@ -195,4 +195,13 @@ func TestCheaperWithinItsError(t *testing.T) {
 	if got := fly(125, 17); got < 1.1 {
 		t.Errorf("25 %% more with an error of 17 %%: %v", got)
 	}
+	begin()
+	for range 10 {
+		fly(93, 9)
+		fly(107, 9)
+	}
+	fly(132, 7) // the change came in its middle
+	if got := fly(148, 7); got < 1.45 {
+		t.Errorf("32 %% more, then 48: %v", got)
+	}
 }
