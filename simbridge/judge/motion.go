@@ -865,15 +865,15 @@ func (f *flight) boundsPacks() bool {
 
 // leftUp: one that is its leader's follows setpoints or comes down.
 func (c *check) leftUp() {
-	const mostS, lowM, backS = 12, 5, 2
+	const mostS, lowM = 12, 5
 	for _, a := range c.aircraft {
 		in := a.in(func(s *state) bool { return s.Mode == hold && s.Armed && s.heightM() > lowM }).and(a.led)
 		for _, o := range c.missionOrders(telemetry.ActionStop) {
 			in = in.without(spans{{o.sentS, c.givenBackAfter(a, o.deliveredS)}})
 		}
-		for _, x := range c.fault(a.number, "link_loss") { // an order passes over one that was lost, and is just back
+		for _, x := range c.fault(a.number, "link_loss") { // one that was lost is given back by an order since
 			if x.toS-x.fromS > lostS-1 {
-				in = in.without(spans{{x.fromS, c.givenBackAfter(a, x.toS+backS)}})
+				in = in.without(spans{{x.fromS, c.givenBackAfter(a, x.toS)}})
 			}
 		}
 		in = c.assumeAll(a, in, "link cut", "leader away", "lost heartbeats", "late datagrams", "station silent", "disk stands",
