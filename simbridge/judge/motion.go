@@ -507,7 +507,7 @@ func (c *check) comesHome() {
 			waitS += settleS
 			if horizontalM(sub(other, home)) < nearHomesM+max(a.stopsInM, o.stopsInM) {
 				if waitS += o.descentS(s.PositionM[2]); (spans{{fromS, fromS + turnS}}).without(o.led).lengthS() == 0 &&
-					!c.fault(o.number, "link_loss").touches(fromS, min(o.touchdownAfter(fromS), c.endS)) { // else nothing shows how low it is
+					!c.fault(o.number, "link_loss").touches(fromS, min(o.touchdownAfter(fromS), c.endS)) { // else nothing shows it
 					waitS -= o.descentS(s.PositionM[2] - passesM) // it comes down once the other is so much lower
 				}
 			}

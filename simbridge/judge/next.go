@@ -50,7 +50,7 @@ func (c *check) packAtRest() {
 				most += restShare * now.PackJ
 				c.finding.Assumed["read by its voltage"]++
 			}
-			if strings.Contains(c.handled, "swapped") { // a voltage at rest recovers by as much: nothing else shows one that is little fuller
+			if strings.Contains(c.handled, "swapped") { // a voltage at rest recovers by as much
 				most = max(most, recoversShare*now.PackJ+counterStepJ)
 			}
 			off := max(min(now.LeftJ, before.LeftJ)-*t.UsableJ, *t.UsableJ-max(now.LeftJ, before.LeftJ, 0), 0)
