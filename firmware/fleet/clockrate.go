@@ -43,9 +43,11 @@ func (r *clockRate) add(ms, now float64) {
 		}
 	}
 	// An autopilot that was rebooted soon after its boot shows no time that goes back: it was silent,
-	// and its clock shows less than half of that. The rate is measured anew.
-	const silentS = 2
-	if silence := now - r.latest.receivedS; silence > silentS && ms-r.latest.bootMS < 500*silence {
+	// and its clock shows less than half of that. The rate is measured anew. So it is where one sample alone came
+	// before a silence: it may have waited in a buffer, and would show a clock that is too fast for a minute.
+	const silentS, interruptedS = 2, 1
+	if silence := now - r.latest.receivedS; silence > silentS && ms-r.latest.bootMS < 500*silence ||
+		silence > interruptedS && r.latest == r.first {
 		r.first, r.last, r.rateFromS, r.presentSecondS, r.measuredMSPerS = s, s, now, now, 0
 	}
 	r.latest = s

@@ -369,8 +369,8 @@ func TestTakeOffWaitsForAircraftNear(t *testing.T) {
 		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: 16}}, false, 0}, // it has arrived
 		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: 90}}, true, 0},
 		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryLeg, displacementM: physics.Position{EastM: 5}}, true, 0},
-		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryLeg}, false, 0},                                           // its policy has it hover
-		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: 90}}, false, 10}, // waits itself
+		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryLeg}, false, 0},
+		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: 90}}, false, 10},
 	} {
 		f := &Fleet{Log: slog.New(slog.DiscardHandler), Limits: envelope.Limits{SeparationM: 10, AltitudeM: 100, BandM: 20}}
 		a := &aircraft{number: 1, located: true, landed: &down, channel: channels[0], heartbeatS: 100,

@@ -149,10 +149,11 @@ func (a *aircraft) resumeRefusal(now float64) error {
 	return nil
 }
 
-// standsAtHome is whether it has not left the ground where it was launched, whatever its land detector says: that of a pilot who took it
-// as its motors came up.
+// standsAtHome is whether it has not left the ground where it was launched, whatever its land detector says, as where a pilot took it
+// while its motors came up. One in its hold was stopped in its climb, and comes down by a return.
 func (a *aircraft) standsAtHome() bool {
-	return a.home != nil && a.overHome() && a.upM.Off(a.homeUpM) < climbToleranceM && math.Hypot(a.velocity.Norm(), a.climbMPS) <= landedMPS
+	return a.role() != RoleHold && a.home != nil && a.overHome() &&
+		a.upM.Off(a.homeUpM) < climbToleranceM && math.Hypot(a.velocity.Norm(), a.climbMPS) <= landedMPS
 }
 
 // placedInMode is whether a position came since its mode changed by itself: until then its autopilot may have rebooted.

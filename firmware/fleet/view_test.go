@@ -126,3 +126,15 @@ func TestJustBack(t *testing.T) {
 		t.Errorf("with the next position: partly %v, hovers %v, %v", got.Partly, got.Hovers(), err)
 	}
 }
+
+// What comes first after a reboot may have waited in a buffer, and nothing for a while after it: compared with that, a clock is too fast.
+func TestClockRateAfterASilence(t *testing.T) {
+	var r clockRate
+	r.add(2400, 110.5) // 2.6 s late
+	for at := 112.5; at < 120; at += 0.1 {
+		r.add(1000*(at-105.5), at)
+	}
+	if got := r.ratio(); !(math.Abs(got-1) < 0.01) {
+		t.Errorf("it runs at %.3f", got)
+	}
+}

@@ -212,7 +212,7 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		return m.injectPilotAct(ctx, f, func() {
 			switch a.SetModeByRC(mode); {
 			case mode == autopilot.ModeHold:
-			case m.plan.LowPilot && (f.State == Climbing || m.plan.TightHomes): // it climbs on from there over its start, or others fly beside
+			case m.plan.LowPilot && (f.State == Climbing || m.plan.TightHomes): // then it climbs over its start, or others are beside
 				a.FlyByRC(geo.Local{UpM: downAndAside.UpM})
 			case m.plan.LowPilot:
 				a.FlyByRC(downAndAside)

@@ -397,9 +397,9 @@ const stockClimbS, stockLandingS = 45, 100
 // and the way home after the neighbours' landings, also if flying comes to cost more.
 func (m *mission) packForJ(i int, slots float64) float64 {
 	const watt, neighbourM, slowMPS = 170, 17, 5
-	climbS, homeS, waitS, factor := 12.0, 20.0, 0.0, m.powerFactor(1.2)
+	climbS, homeS, waitS, factor := 12.0, m.landingS(i), 0.0, m.powerFactor(1.2)
 	if m.plan.StockRates {
-		climbS, homeS = stockClimbS, stockLandingS
+		climbS = stockClimbS
 	}
 	for k, at := range m.stands {
 		if k != i && at.Sub(m.stands[i]).Norm() <= neighbourM {
@@ -426,7 +426,20 @@ func (m *mission) powerFactor(inWind float64) (factor float64) {
 // slots as its pack is to have charge for: at v*, and a little for computing.
 func (m *mission) boundPackJ(i int) float64 {
 	const slotW, hoverW = 142, 169
-	return hoverW*stockClimbS + m.powerFactor(1.15)*(slotW*m.plan.Packs.SlotsOf[i]+hoverW*(stockLandingS+m.landingWaitS(i)))
+	return hoverW*stockClimbS + m.powerFactor(1.15)*(slotW*m.plan.Packs.SlotsOf[i]+hoverW*(m.landingS(i)+m.landingWaitS(i)))
+}
+
+// landingS is how long aircraft i takes down.
+func (m *mission) landingS(i int) float64 {
+	const fastS, slowlyS = 20, 50 // and what an ArduCopter takes longer that sinks at 0.3 m/s from 20 m on
+	landingS := float64(fastS)
+	if m.plan.StockRates {
+		landingS = stockLandingS
+	}
+	if m.plan.isCopter(i) && m.plan.hasFault(TellsLanded) {
+		landingS += slowlyS
+	}
+	return landingS
 }
 
 // landingWaitS is how long aircraft i may have to wait for others whose homes are near.

@@ -479,7 +479,7 @@ func (c *check) comesHome() {
 			waitS += settleS
 			if horizontalM(sub(other, home)) < nearHomesM+max(a.stopsInM, o.stopsInM) {
 				if waitS += o.descentS(s.PositionM[2]); (spans{{fromS, fromS + turnS}}).without(o.led).lengthS() == 0 &&
-					!c.fault(o.number, "link_loss").touches(fromS, min(o.touchdownAfter(fromS), c.endS)) { // else nothing shows how low it is
+					!c.fault(o.number, "link_loss").touches(fromS, min(o.touchdownAfter(fromS), c.endS)) { // else nothing shows it
 					waitS -= o.descentS(s.PositionM[2] - passesM) // it comes down once the other is so much lower
 				}
 			}
@@ -825,15 +825,15 @@ func (f *flight) boundsPacks() bool {
 
 // leftUp: one that is its leader's follows setpoints or comes down.
 func (c *check) leftUp() {
-	const mostS, lowM, backS = 12, 5, 2
+	const mostS, lowM = 12, 5
 	for _, a := range c.aircraft {
 		in := a.in(func(s *state) bool { return s.Mode == hold && s.Armed && s.heightM() > lowM }).and(a.led)
 		for _, o := range c.missionOrders(telemetry.ActionStop) {
 			in = in.without(spans{{o.sentS, c.givenBackAfter(a, o.deliveredS)}})
 		}
-		for _, x := range c.fault(a.number, "link_loss") { // an order passes over one that was lost, and is just back
+		for _, x := range c.fault(a.number, "link_loss") { // one that was lost is given back by an order since
 			if x.toS-x.fromS > lostS-1 {
-				in = in.without(spans{{x.fromS, c.givenBackAfter(a, x.toS+backS)}})
+				in = in.without(spans{{x.fromS, c.givenBackAfter(a, x.toS)}})
 			}
 		}
 		in = c.assumeAll(a, in, "link cut", "leader away", "lost heartbeats", "late datagrams", "station silent", "disk stands",
