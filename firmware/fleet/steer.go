@@ -306,7 +306,8 @@ type transit struct {
 
 // makeWay has an aircraft on a transit, or at its end, let another one pass that comes no nearer to its own target, and wait
 // beside its way until then, for at most yieldsS. One that has arrived makes way; of two that are in each other's way it is the
-// one with the higher number. What they are sent then, the envelope checks as any setpoint.
+// one with the higher number. None does while another climbs, which waits for all that move near it. What they are sent then, the
+// envelope checks as any setpoint.
 func (f *Fleet) makeWay(a *aircraft, now float64) {
 	const yieldsS = 60
 	t := &a.transit
@@ -322,7 +323,8 @@ func (f *Fleet) makeWay(a *aircraft, now float64) {
 		return
 	}
 	left := a.position.Sub(t.target).Norm()
-	if left < t.leastM-arrivedM || left <= arrivedM {
+	if left < t.leastM-arrivedM || left <= arrivedM ||
+		slices.ContainsFunc(f.aircraft, func(b *aircraft) bool { return b.phase == PhaseClimbing }) {
 		t.leastM, t.leastS = left, now
 	}
 	for _, b := range f.aircraft {
