@@ -79,6 +79,8 @@ type State struct {
 	Observed []slot.Result     `json:"observed,omitempty"` // that show something, for the next snapshot
 	Bounds   *Bounds           `json:"bounds,omitempty"`   // of the budget in force
 	Ways     Ways              `json:"ways,omitzero"`      // as they were measured
+	// Airs are those that are likely: the wind that each is, m/s to the east and to the north, and its multiplier.
+	Airs [][3]float64 `json:"likely_airs,omitempty"`
 }
 
 // LocalDelay is the mean delay of a slot whose tasks are all computed locally.
@@ -152,7 +154,13 @@ func (a *Account) BeginSlots(views []fleet.View, flying int) {
 
 // State returns what a restart needs.
 func (a *Account) State() State {
-	return State{a.objective.State(), a.allLocal, append([]AircraftAccount(nil), a.aircraft...), a.pending(), a.bounds, a.ways}
+	s := State{a.objective.State(), a.allLocal, append([]AircraftAccount(nil), a.aircraft...), a.pending(), a.bounds, a.ways, nil}
+	for i := range a.LikelyAirs {
+		air := &a.LikelyAirs[i]
+		wind := air.MeanMPS()
+		s.Airs = append(s.Airs, [3]float64{fourDigits(wind.EastM), fourDigits(wind.NorthM), fourDigits(air.Multiplier)})
+	}
+	return s
 }
 
 // Restore continues a mission.
@@ -162,6 +170,11 @@ func (a *Account) Restore(s State) {
 	a.aircraft, a.allLocal, a.results, a.unmeasuredSettlements = s.Aircraft, s.LocalDelay, map[int]*slotResults{}, restartSettlements
 	a.lateOfferUsers, a.mostOfferUsers = map[string]bool{}, 0
 	a.observed, a.flownSlot, a.bounds, a.ways = s.Observed, -1, s.Bounds, s.Ways
+	a.LikelyAirs = nil
+	for _, x := range s.Airs {
+		a.LikelyAirs = append(a.LikelyAirs, motion.Air{Multiplier: x[2],
+			Winds: []motion.Wind{{MPS: physics.Position{EastM: x[0], NorthM: x[1]}, Probability: 1}}})
+	}
 }
 
 // SpentJ is what aircraft i, counted from 0, drew in slots.

@@ -368,10 +368,44 @@ func (a *aircraft) retraces() bool {
 	return a.role() == RoleReturn && a.mode != a.params.kind().mode(RoleReturn)
 }
 
+const cornerM = 5.0 // between two corners of a way that is remembered
+
+// corners are those of a way without which it would be off by more than a metre (Douglas and Peucker 1973): what is saved of it.
+func corners(way []physics.Position) []physics.Position {
+	const offM = 1.0
+	if len(way) < 3 {
+		return way
+	}
+	last := len(way) - 1
+	at, mostM := 0, offM
+	for i := 1; i < last; i++ {
+		if d := distanceToPath(way[i], []physics.Position{way[0], way[last]}); d > mostM {
+			at, mostM = i, d
+		}
+	}
+	if at == 0 {
+		return []physics.Position{way[0], way[last]}
+	}
+	return append(corners(way[:at+1]), corners(way[at:])[1:]...)
+}
+
+// appendWay appends the straight way to a corner, as it is remembered.
+func appendWay(way []physics.Position, to physics.Position) []physics.Position {
+	if len(way) > 0 {
+		from := way[len(way)-1]
+		d := to.Sub(from)
+		steps := math.Ceil(d.Norm() / cornerM)
+		for k := 1.0; k < steps; k++ {
+			way = append(way, from.Add(d.Scale(k/steps)))
+		}
+	}
+	return append(way, to)
+}
+
 // rememberWay remembers the way on which it came, without its loops, where its autopilot does so too: as exactly as that, or with
 // more of them. After mostCorners that remembers none any more, and returns straight.
 func (a *aircraft) rememberWay() {
-	const cornerM, meetsM, backM, mostCorners = 5, 1, 3, 4096
+	const meetsM, backM, mostCorners = 1, 3, 4096
 	switch {
 	case !a.armed || !a.params.kind().traits().retraces:
 		a.cameBy = nil

@@ -88,6 +88,7 @@ type traits struct {
 
 	capacityParameter string  // what a pack holds
 	gainPerS          float64 // default gain of its position loop
+	otherBatteries    string  // what to do about batteries that are not metered, beside unplugging them
 	relayedBatteryID  int     // BATTERY_STATUS id of a battery measured outside the autopilot; -1: none can be
 
 	endsHoldItself  bool    // its failsafe's hold ends by setpoints alone

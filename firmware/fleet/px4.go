@@ -29,6 +29,7 @@ type px4 struct{}
 var px4Traits = traits{
 	// PX4 relays a battery of another component with that id
 	name: "px4", capacityParameter: "BAT1_CAPACITY", gainPerS: 0.95, relayedBatteryID: 255,
+	otherBatteries: "of one that feeds no motor set BAT2_SOURCE (BAT3_SOURCE) -1; PX4 meters no sum of two",
 	endsHoldItself: true, prestreams: true, climbsAgain: true,
 	failsafes: []failsafe{
 		{why: LeftByStream, parameter: "COM_OBL_RC_ACT", value: lossAction, does: px4Loss, after: "COM_OF_LOSS_T", afterS: lossS,

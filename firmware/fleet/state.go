@@ -24,6 +24,7 @@ type SavedAircraft struct {
 	SpeedMaxMPS  float64      `json:"speed_max_mps,omitempty"` // its autopilot's limit, until that is read again; 0: not read
 	Home         *[3]float64  `json:"home_m,omitempty"`        // where it took off; of earlier leaders without its height, the origin's
 	PossiblePath [][2]float64 `json:"way_m,omitempty"`         // of an obstacle
+	CameBy       [][2]float64 `json:"came_by_m,omitempty"`     // the way on which it came, where its autopilot may return on it
 	SpeedMPS     float64      `json:"speed_mps,omitempty"`     // measured
 	Height       *SavedHeight `json:"height,omitempty"`        // of one that flies
 }
@@ -78,6 +79,9 @@ func (f *Fleet) SavedState() (saved []SavedAircraft) {
 				s.PossiblePath = append(s.PossiblePath, [2]float64{p.EastM, p.NorthM})
 			}
 		}
+		for _, p := range corners(a.cameBy) {
+			s.CameBy = append(s.CameBy, [2]float64{math.Round(10*p.EastM) / 10, math.Round(10*p.NorthM) / 10})
+		}
 		saved = append(saved, s)
 	}
 	return saved
@@ -108,6 +112,10 @@ func (f *Fleet) Restore(saved []SavedAircraft) {
 			}
 			for _, p := range s.PossiblePath {
 				a.lastKnownTrack = append(a.lastKnownTrack, physics.Position{EastM: p[0], NorthM: p[1]})
+			}
+			a.cameBy = nil
+			for _, p := range s.CameBy {
+				a.cameBy = appendWay(a.cameBy, physics.Position{EastM: p[0], NorthM: p[1]})
 			}
 			a.leftAt, a.leftMPS = a.lastKnownTrack, s.SpeedMPS
 			switch {

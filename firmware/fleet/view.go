@@ -133,8 +133,8 @@ func (v *View) Ready() error {
 		return fmt.Errorf("its clock runs at %.3f of the mission's, want within %v %%; slot_ms must be that of its speed", v.ClockRate,
 			100*clockRateTolerance)
 	case len(v.UnmeteredBatteries) > 0:
-		return fmt.Errorf("reports batteries with the ids %v, and of these %v are not metered; remove them, or have id 0 be the sum of "+
-			"all", v.BatteryIDs, v.UnmeteredBatteries)
+		return fmt.Errorf("reports batteries with the ids %v, and of these %v are not metered; unplug them, or %s", v.BatteryIDs,
+			v.UnmeteredBatteries, v.Params.kind().traits().otherBatteries)
 	case v.PreArm == PreArmUnknown:
 		return fmt.Errorf("its pre-arm checks are not known: no SYS_STATUS for %v s; see that its autopilot sends it", forgottenAfterS)
 	case v.PreArm == PreArmFails:

@@ -37,7 +37,11 @@ func TestNotReady(t *testing.T) {
 		{func(v *View) { v.ClockRate = math.NaN() }, "send it again"},
 		{func(v *View) { v.ClockRate = 0.25 }, "slot_ms must be that of its speed"},
 		{func(v *View) { v.BatteryIDs, v.UnmeteredBatteries = []uint8{0, 1}, []uint8{1} },
-			"batteries with the ids [0 1], and of these [1] are not metered; remove them"},
+			"batteries with the ids [0 1], and of these [1] are not metered; unplug them, or of one that feeds no motor set BAT2_SOURCE"},
+		{func(v *View) {
+			v.BatteryIDs, v.UnmeteredBatteries = []uint8{0, 1}, []uint8{1}
+			v.Params.autopilot, v.Params.readMask = ardupilot{}, math.MaxUint32
+		}, "set BATT2_MONITOR (BATT3_MONITOR, ...) 0; of packs that all do, have id 0 be the sum: BATT_MONITOR 10"},
 		{func(v *View) { v.PreArm, v.Reason = PreArmFails, "heading" }, "its pre-arm checks fail: heading; cure that"},
 		{func(v *View) { v.PreArm = PreArmFails }, "a ground station shows which"},
 	} {

@@ -40,6 +40,7 @@ func (l *Leader) beginOrContinue(s ledger.State, found bool) error {
 	l.current.setting = l.account.Objective().Setting()
 	l.fleet.Restore(s.Fleet)
 	err = l.recall()
+	l.air.Restore(l.account.LikelyAirs)
 	if b := l.Policy.belief(); b != nil {
 		l.account.Air = b.Air
 	}

@@ -211,7 +211,9 @@ func (l *Leader) decide(n int, names []string, views []fleet.View) []string {
 		l.account.Air = b.Air
 	}
 	l.air.Observe(&l.current.snapshot)
-	l.account.LikelyAirs = l.air.Likely()
+	if airs := l.air.Likely(); airs != nil { // until it has measured, after a restart those before it count
+		l.account.LikelyAirs = airs
+	}
 	l.recorder().Begin(l.account.Objective())
 	l.recorder().WriteDecision(&l.current.snapshot, objective, d)
 	l.account.Observe(observation)

@@ -66,7 +66,7 @@ type user struct {
 func NewMemory(s Surroundings, window int) *Memory {
 	m := &Memory{Surroundings: s, Window: window, radio: newRadio(s.Physics), users: map[int]*user{}}
 	m.ends.previous, m.ends.next = &m.ends, &m.ends
-	m.wind = newWindGrid(&s, window)
+	m.wind = newWindGrid(&s, window, anyWind())
 	return m
 }
 

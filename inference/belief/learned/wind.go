@@ -2,6 +2,7 @@ package learned
 
 import (
 	"cmp"
+	"iter"
 	"math"
 	"slices"
 	"sync"
@@ -49,8 +50,9 @@ type winds struct {
 }
 
 var (
-	calm    = sync.OnceValue(func() *winds { return newWinds(0) })
-	anyWind = sync.OnceValue(func() *winds { return newWinds(int(math.Floor(windRadiusMPS / windStepMPS))) })
+	calm       = sync.OnceValue(func() *winds { return newWinds(0) })
+	anyWind    = sync.OnceValue(func() *winds { return newWinds(windRadiusMPS) })
+	strongWind = sync.OnceValue(func() *winds { return newWinds(strongestMPS) })
 )
 
 // windFilter is one filter of the grid.
@@ -74,7 +76,8 @@ type explained struct{ residual, precision float64 }
 const (
 	windStepMPS    = 1.5
 	windRadiusMPS  = 13.6
-	squareStep     = 4.0 // (m/s)^2
+	strongestMPS   = 15.6 // that a reserve is kept in: an aircraft that is made for less can fly in it for a while
+	squareStep     = 4.0  // (m/s)^2
 	powerSquares   = 640
 	mostFilters    = 4
 	readingNoise   = 0.05 // relative, of one reading's power
@@ -96,13 +99,13 @@ const (
 	otherWind   = 0.1 // probability that two readings contradict a filter because the wind is another
 )
 
-// newWinds returns the candidates up to so many steps from calm.
-func newWinds(radius int) *winds {
-	g := &winds{}
+// newWinds returns the candidates up to a speed.
+func newWinds(mostMPS float64) *winds {
+	g, radius := &winds{}, int(math.Floor(mostMPS/windStepMPS))
 	for north := -radius; north <= radius; north++ {
 		for east := -radius; east <= radius; east++ {
 			if w := (physics.Position{EastM: windStepMPS * float64(east), NorthM: windStepMPS * float64(north)}); w.Norm() <=
-				windRadiusMPS {
+				mostMPS {
 				g.candidates = append(g.candidates, w)
 			}
 		}
@@ -125,10 +128,10 @@ func newWinds(radius int) *winds {
 	return g
 }
 
-func newWindGrid(s *Surroundings, window int) *windGrid {
+func newWindGrid(s *Surroundings, window int, blows *winds) *windGrid {
 	g := &windGrid{windy: s.Wind, payload: s.Payload, variance: max(s.SensorSD*s.SensorSD, 1e-6), window: window, winds: calm()}
 	if g.windy {
-		g.winds = anyWind()
+		g.winds = blows
 	}
 	for k := range powerSquares {
 		g.powerW = append(g.powerW, s.Physics.Propulsion.PowerW(math.Sqrt(squareStep*float64(k))))
@@ -368,40 +371,83 @@ const maxWinds = 16
 func (g *windGrid) air(a *motion.Air) {
 	oldest := &g.filters[g.oldest()]
 	a.Multiplier = oldest.multiplier()
-	for i, taken := range oldest.samples {
+	for i, taken := range oldest.samples(maxWinds) {
 		if g.windy {
 			a.Winds = append(a.Winds, motion.Wind{MPS: g.candidates[i], Probability: taken})
 		}
 	}
 }
 
-// samples are those candidates and their probabilities.
-func (f *windFilter) samples(yield func(i int, taken float64) bool) {
-	next, sum := 0.5/maxWinds, 0.0
-	for i := range f.states {
-		sum += f.states[i].weight
-		taken := 0.0
-		for ; next < sum && next < 1; next += 1. / maxWinds {
-			taken += 1. / maxWinds
-		}
-		if taken > 0 && !yield(i, taken) {
-			return
+// samples are at most so many of the candidates, with their probabilities.
+func (f *windFilter) samples(most float64) iter.Seq2[int, float64] {
+	return func(yield func(i int, taken float64) bool) {
+		next, sum := 0.5/most, 0.0
+		for i := range f.states {
+			sum += f.states[i].weight
+			taken := 0.0
+			for ; next < sum && next < 1; next += 1 / most {
+				taken += 1 / most
+			}
+			if taken > 0 && !yield(i, taken) {
+				return
+			}
 		}
 	}
 }
 
-// MeasuredAir is the filter by itself: what measured flights say of the air, whatever a policy is configured to believe.
-type MeasuredAir struct{ grid *windGrid }
+// MeasuredAir is the filter by itself: what measured flights say of the air, whatever a policy is configured to believe. It remembers for
+// longer than a policy's, for a hold of a minute or two shows the wind's speed alone.
+type MeasuredAir struct {
+	grid     *windGrid
+	restored []motion.Air // before a restart
+}
 
 // NewMeasuredAir returns a filter of a mission.
 func NewMeasuredAir(s Surroundings) *MeasuredAir {
-	const windowSlots = 40
+	const windowSlots = 160
 	s.Wind = true
-	return &MeasuredAir{newWindGrid(&s, windowSlots)}
+	return &MeasuredAir{grid: newWindGrid(&s, windowSlots, strongWind())}
 }
 
+// Restore has a filter that has observed nothing begin with airs that were likely before a restart.
+func (m *MeasuredAir) Restore(airs []motion.Air) { m.restored = airs }
+
 // Observe takes a slot's flights.
-func (m *MeasuredAir) Observe(s *slot.Snapshot) { m.grid.observe(s) }
+func (m *MeasuredAir) Observe(s *slot.Snapshot) {
+	if !m.grid.began && len(m.restored) > 0 {
+		m.grid.observe(&slot.Snapshot{Slot: s.Slot})
+		for i := range m.grid.filters {
+			m.grid.restore(&m.grid.filters[i], m.restored)
+		}
+	}
+	m.grid.observe(s)
+}
+
+// restore makes a filter that begins one of the likely airs of an earlier one: of what that knew they have no more than samples.
+func (g *windGrid) restore(f *windFilter, airs []motion.Air) {
+	const kept, apartSlots = 0.9, 5 // the share of them, and in how many slots a wind comes to be as far off as they are apart
+	mean, square, share := 0.0, 0.0, 1/float64(len(airs))
+	for _, air := range airs {
+		mean, square = mean+share*air.Multiplier, square+share*air.Multiplier*air.Multiplier
+	}
+	for i := range f.states {
+		f.states[i].weight *= 1 - kept
+	}
+	for _, air := range airs {
+		wind, at := air.MeanMPS(), 0
+		for i, w := range g.candidates {
+			if w.Sub(wind).Norm() < g.candidates[at].Sub(wind).Norm() {
+				at = i
+			}
+		}
+		s := &f.states[at]
+		s.weight, s.mean, s.variance = s.weight+kept*share, air.Multiplier, max(square-mean*mean, 1e-4)
+	}
+	f.readings = 1
+	for range apartSlots {
+		g.pass(f)
+	}
+}
 
 // Likely are airs that are about equally likely, each one wind with its multiplier; none before anything was measured.
 func (m *MeasuredAir) Likely() (airs []motion.Air) {
@@ -409,7 +455,8 @@ func (m *MeasuredAir) Likely() (airs []motion.Air) {
 	if !m.grid.began || f.readings == 0 {
 		return nil
 	}
-	for i := range f.samples {
+	const most = 32
+	for i := range f.samples(most) {
 		airs = append(airs, motion.Air{Winds: []motion.Wind{{MPS: m.grid.candidates[i], Probability: 1}}, Multiplier: f.states[i].mean})
 	}
 	return airs
