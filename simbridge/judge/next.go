@@ -120,9 +120,13 @@ func (c *check) takesOff() {
 // nextFloor is of a mission that begins with what the one before measured of flight, if it takes half as much again.
 func (c *check) nextFloor() {
 	const share, measuredSlots = 0.1, 12
-	f, rows := c.next, c.rows()
-	if f == nil || !c.calm() || !c.costsTheFormula() || strings.Contains(c.handled, "fresh") || len(rows) == 0 || c.bounded() ||
-		float64(rows[len(rows)-1].Slot) < c.shockSlot()+measuredSlots {
+	f, measured := c.next, 0
+	for _, r := range c.rows() {
+		if !r.Missed && float64(r.Slot) >= c.shockSlot() { // in one that was missed nothing is measured of it
+			measured++
+		}
+	}
+	if f == nil || !c.calm() || !c.costsTheFormula() || strings.Contains(c.handled, "fresh") || c.bounded() || measured < measuredSlots {
 		return
 	}
 	_, bestW := c.Physics.MinPower()
