@@ -116,7 +116,7 @@ func (c *check) nextFloor() {
 	const share, measuredSlots = 0.1, 12
 	f, measured := c.next, 0
 	for _, r := range c.rows() {
-		if float64(r.Slot) >= c.shockSlot() && !r.Missed {
+		if float64(r.Slot) >= c.shockSlot() && !r.Missed { // in one that was missed nothing is measured of it
 			measured++
 		}
 	}

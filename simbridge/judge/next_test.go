@@ -40,4 +40,13 @@ func TestNextRules(t *testing.T) {
 		{"within packs", "a budget", onGround, func(f *flight) { f.next.orders[0].budget.EnergyJ = 3 * packJ }},
 		{"enough for a flight", "a used pack", onGround, func(f *flight) { f.next.aircraft[0].states[0].LeftJ = 25e3 }},
 	})
+	f := servingFlight() // of which all slots in which flying cost more were missed
+	dear(f)
+	f.next.statuses[0].FloorJ /= 1.5
+	for i := range f.end.Ledger.Rows {
+		f.end.Ledger.Rows[i].Missed = true
+	}
+	if got := judged(t, "next floor", f); got.Broken > 0 || got.Active > 0 {
+		t.Errorf("nothing was measured: %+v", got)
+	}
 }
