@@ -289,15 +289,16 @@ func TestChargeBeforeABoot(t *testing.T) {
 // mission or another: its voltage at rest is that of a used one.
 func TestUsedPackStaysUsed(t *testing.T) {
 	const packJ, fullMV, usedMV, airMV = 100e3, 16700, 14900, 14300
-	for _, steps := range []string{"l b", "b l", "b l b", "b", "l r b", "l R b", "l rb", "l Rb", "rb l", "rb l b", "l b r", "l b R", "l b b",
-		"l b rb", "b r l b", "r l b", "b R l"} {
+	for _, steps := range []string{"l b", "b l", "b l b", "b", "l r b", "l R b", "l rb", "l Rb", "rb l", "rb l b", "l b r", "l b R",
+		"l b b", "l b rb", "b r l b", "r l b", "b R l"} {
 		b := newFixture(t)
 		b.aircraft[0].conf.PackJ = packJ
 		v := newSimCopter(b, 1, physics.Position{})
 		v.Fleet.aircraft[0].pack = Pack{}
 		percent := int8(100)
 		send := func(n int) {
-			m := common.MessageBatteryStatus{Voltages: [10]uint16{fullMV}, CurrentBattery: 10, EnergyConsumed: -1, BatteryRemaining: percent}
+			m := common.MessageBatteryStatus{Voltages: [10]uint16{fullMV}, CurrentBattery: 10, EnergyConsumed: -1,
+				BatteryRemaining: percent}
 			switch {
 			case v.armed:
 				m.Voltages[0], m.CurrentBattery = airMV, 10000

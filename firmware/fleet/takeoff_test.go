@@ -162,11 +162,11 @@ func TestRowWithAMissedSlot(t *testing.T) {
 							}
 							w.fly(time.Second, nil)
 						}
-						t.Logf("%s, ArduCopters %v, second %d missed, legs %v, stands still %v: nearest %.1f m", name, copter, missedS, legs,
-							stands, w.levelM)
+						t.Logf("%s, ArduCopters %v, second %d missed, legs %v, stands still %v: nearest %.1f m", name, copter,
+							missedS, legs, stands, w.levelM)
 						if w.levelM < 10 {
-							t.Errorf("%s, ArduCopters %v, second %d missed, legs %v, stands still %v: two came %.1f m near each other", name,
-								copter, missedS, legs, stands, w.levelM)
+							t.Errorf("%s, ArduCopters %v, second %d missed, legs %v, stands still %v: two came %.1f m near each other",
+								name, copter, missedS, legs, stands, w.levelM)
 						}
 					}
 				}

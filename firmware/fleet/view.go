@@ -187,8 +187,9 @@ func (a *aircraft) view(now float64) View {
 		Received: a.received, AgeS: now - a.receivedS, StaleS: now - min(a.positionS, a.heartbeatS),
 
 		HeightJumpedM: a.heights.jumpedM,
-		Located:       a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(), Home: a.home, GroundUpM: a.landsAtM(),
-		Mode: a.mode, ModeName: a.modeName(), Role: a.viewRole(), Armed: a.armed, Landed: a.hasLanded(),
+		Located:       a.located, Position: a.positionAt(now), UpM: a.upM, SpeedMPS: a.velocity.Norm(), Home: a.home,
+		GroundUpM: a.landsAtM(),
+		Mode:      a.mode, ModeName: a.modeName(), Role: a.viewRole(), Armed: a.armed, Landed: a.hasLanded(),
 		Phase: a.phase, Homeward: a.homeward, Foreign: a.foreign, Reason: a.reason(), SentHome: a.sentHome,
 		Lost: a.lost, Failsafe: a.failsafe, Params: a.params,
 		Twin: a.twinS > 0 && now-a.twinS < twinForgottenS, LinkTrouble: a.linkTrouble(now),

@@ -156,7 +156,8 @@ func TestCalledHomeAlone(t *testing.T) {
 	}{{0, 2, false}, {0, 8, true}, {27, 8, false}, {27, 20, true}} {
 		f := wholeFlight()
 		f.orders = append(f.orders, &order{id: "alone", kind: telemetry.KindMission, sentS: calledS, deliveredS: calledS, firstS: calledS,
-			answeredS: calledS, accepted: true, mission: telemetry.Mission{ID: "alone", Action: telemetry.ActionReturn, Aircraft: []int{1}}})
+			answeredS: calledS, accepted: true,
+			mission: telemetry.Mission{ID: "alone", Action: telemetry.ActionReturn, Aircraft: []int{1}}})
 		f.aircraft[0].stopsInM = x.stopsInM
 		f.from(2, 0, wholeS, func(s *state) { s.PositionM[0] += 200 })
 		f.from(1, calledS, calledS+60, func(s *state) {

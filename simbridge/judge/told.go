@@ -443,10 +443,10 @@ func (c *check) farFromHome() {
 			c.atMost(s.timeS, *t.HomeJ, homeJ+overHomeS*hoverW,
 				"the status has %.0f J of a landing for aircraft %d over its home, it takes %.0f", *t.HomeJ, a.number, homeJ)
 		}
-		c.atMost(s.timeS, (least*cheap-off)*homeJ-slackJ, *t.HomeJ, "the status has %.0f J of a way home for aircraft %d, it takes %.0f at least",
-			*t.HomeJ, a.number, homeJ)
-		c.atMost(s.timeS, *t.HomeJ, (most*dear+off)*homeJ+waitJ+slackJ, "the status has %.0f J of a way home for aircraft %d, it takes %.0f",
-			*t.HomeJ, a.number, homeJ)
+		c.atMost(s.timeS, (least*cheap-off)*homeJ-slackJ, *t.HomeJ,
+			"the status has %.0f J of a way home for aircraft %d, it takes %.0f at least", *t.HomeJ, a.number, homeJ)
+		c.atMost(s.timeS, *t.HomeJ, (most*dear+off)*homeJ+waitJ+slackJ,
+			"the status has %.0f J of a way home for aircraft %d, it takes %.0f", *t.HomeJ, a.number, homeJ)
 	})
 }
 
