@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"prefdt/firmware/link"
+	"prefdt/firmware/workers"
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
@@ -251,4 +252,22 @@ func (a *objectiveRecorder) Decide(s *slot.Snapshot, o goal.Objective, d *slot.D
 	d.Resize(s)
 	a.Objective = o
 	return seen
+}
+
+// An aircraft that begins to serve within a slot computes nothing in it: no beacon has told users where its worker is.
+func TestWorkerNotYetNamed(t *testing.T) {
+	frozen := loadCheckpoint(t)
+	l := newInPhase(t, telemetry.StateFlying, offloadAll{frozen.Physics}, frozen.Physics, &frozen.GoalConstants)
+	l.workers = workers.Workers{MaxCPUHz: frozen.Physics.EdgeCPUHz, Workers: []workers.Worker{{Address: "uav1:7300"}, {Address: "uav2:7300"}}}
+	if err := l.workers.Initialize(); err != nil {
+		t.Fatal(err)
+	}
+	for number := 1; number <= 2; number++ {
+		l.workers.Receive(number, &telemetry.Worker{CPUHz: 20e9, Functions: []telemetry.WorkerFunction{{ID: "f", CyclesPerBit: 400}}}, 0)
+	}
+	l.workers.Name(2)
+	l.buildSnapshot(3, l.views)
+	if a := l.current.snapshot.Aircraft; len(a) != 2 || a[0].CPUHz != 0 || a[1].CPUHz != 20e9 {
+		t.Errorf("aircraft 1 was in no beacon: %+v", a)
+	}
 }

@@ -74,7 +74,7 @@ func (l *Leader) publishBeacon(n int, views []fleet.View) {
 	l.current.lastBeacon, l.current.reachedBroker = n, l.current.reachedBroker || l.mqtt.Connected()
 	offer := l.users.Offer(n, s.Aircraft)
 	for i := range offer.Aircraft {
-		offer.Aircraft[i].Worker = l.workers.Address(offer.Aircraft[i].Number)
+		offer.Aircraft[i].Worker = l.workers.Name(offer.Aircraft[i].Number)
 	}
 	l.mqtt.PublishBeacon(telemetry.Slot{
 		Slot: n, SlotMS: l.Config.SlotMS, Speed: l.Config.SpeedFactor(),
@@ -192,6 +192,11 @@ func (l *Leader) buildSnapshot(n int, views []fleet.View) (names []string) {
 	s := &l.current.snapshot
 	s.Slot, s.Slots = n, l.Config.Slots
 	s.Aircraft = l.appendServing(s.Aircraft[:0], n, views)
+	for i := range s.Aircraft {
+		if a := &s.Aircraft[i]; !l.workers.Named(a.Number) {
+			a.CPUHz = 0
+		}
+	}
 	s.Results = l.account.TakeResults(s.Results[:0])
 	return l.users.Snapshot(s)
 }

@@ -40,6 +40,7 @@ type Workers struct {
 // state is the worker of one aircraft.
 type state struct {
 	key       *task.Key
+	named     bool // in a beacon: users know its address
 	last      telemetry.Worker
 	at        time.Duration       // when last was received, if functions is not nil
 	functions map[string]function // of last
@@ -135,6 +136,15 @@ func (w *Workers) Refusal(function, digest string, now time.Duration) string {
 
 // Address is where users reach an aircraft's worker; empty: nowhere.
 func (w *Workers) Address(aircraft int) string { return w.Workers[aircraft-1].Address }
+
+// Name is Address for a beacon, by which users know it from then on.
+func (w *Workers) Name(aircraft int) string {
+	w.state[aircraft-1].named = true
+	return w.Address(aircraft)
+}
+
+// Named is whether users can know where an aircraft's worker is. One that begins to serve within a slot was in none of its beacons.
+func (w *Workers) Named(aircraft int) bool { return !w.configured || w.state[aircraft-1].named }
 
 // Grant lets a user compute so many bits of its task on an aircraft with a share of the CPU that the
 // aircraft has; empty without a key.

@@ -33,7 +33,7 @@ func two(t *testing.T) (*Workers, *task.Key) {
 // theirs that were received in the last 3 s.
 func TestCPUIsThatOfWorkersThatAreHeard(t *testing.T) {
 	none := &Workers{MaxCPUHz: 40e9, Workers: make([]Worker, 2)}
-	if err := none.Initialize(); err != nil || none.Configured() || none.CPUHz(2, time.Hour) != 40e9 || !none.Computes(2, "", "") ||
+	if err := none.Initialize(); err != nil || none.Configured() || none.CPUHz(2, time.Hour) != 40e9 || !none.Named(2) || !none.Computes(2, "", "") ||
 		none.Status(1, 0) != nil {
 		t.Errorf("no workers: %+v, %v", none, err)
 	}
@@ -112,6 +112,9 @@ func TestGrant(t *testing.T) {
 	w.Receive(1, &telemetry.Worker{CPUHz: 20e9, Functions: []telemetry.WorkerFunction{{ID: "blobs", Digest: digest, CyclesPerBit: 400}}}, 0)
 	if !w.Computes(1, "blobs", "") || w.Computes(1, "other", "") || w.Computes(2, "blobs", "") {
 		t.Error("which functions there are")
+	}
+	if before, at, after := w.Named(1), w.Name(1), w.Named(1); before || at != "uav1:7300" || !after || w.Named(2) {
+		t.Errorf("named before its beacon %v, as %q, after it %v", before, at, after)
 	}
 	sealed, err := base64.StdEncoding.DecodeString(w.Grant("mission-1", "u01", "blobs", 1, 17, 1e6+1, 5e9, time.Second))
 	if err != nil {
