@@ -258,7 +258,8 @@ func (a *objectiveRecorder) Decide(s *slot.Snapshot, o goal.Objective, d *slot.D
 func TestWorkerNotYetNamed(t *testing.T) {
 	frozen := loadCheckpoint(t)
 	l := newInPhase(t, telemetry.StateFlying, offloadAll{frozen.Physics}, frozen.Physics, &frozen.GoalConstants)
-	l.workers = workers.Workers{MaxCPUHz: frozen.Physics.EdgeCPUHz, Workers: []workers.Worker{{Address: "uav1:7300"}, {Address: "uav2:7300"}}}
+	l.workers = workers.Workers{MaxCPUHz: frozen.Physics.EdgeCPUHz,
+		Workers: []workers.Worker{{Address: "uav1:7300"}, {Address: "uav2:7300"}}}
 	if err := l.workers.Initialize(); err != nil {
 		t.Fatal(err)
 	}

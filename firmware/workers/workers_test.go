@@ -33,8 +33,8 @@ func two(t *testing.T) (*Workers, *task.Key) {
 // theirs that were received in the last 3 s.
 func TestCPUIsThatOfWorkersThatAreHeard(t *testing.T) {
 	none := &Workers{MaxCPUHz: 40e9, Workers: make([]Worker, 2)}
-	if err := none.Initialize(); err != nil || none.Configured() || none.CPUHz(2, time.Hour) != 40e9 || !none.Named(2) || !none.Computes(2, "", "") ||
-		none.Status(1, 0) != nil {
+	if err := none.Initialize(); err != nil || none.Configured() || none.CPUHz(2, time.Hour) != 40e9 || !none.Named(2) ||
+		!none.Computes(2, "", "") || none.Status(1, 0) != nil {
 		t.Errorf("no workers: %+v, %v", none, err)
 	}
 	if none.Grant("m", "u", "f", 1, 1, 1e6, 1e9, 0) != "" {
