@@ -143,10 +143,10 @@ func (m *mission) jumpHeight() {
 		a.JumpHeight(metres)
 	}
 	switch s := a.State(); {
-	case j.Metres == 0:
+	case j.Metres == 0 || m.heightSettled:
 	case m.heightJumped && !s.Armed && s.OnGround:
+		m.heightSettled = true
 		jump(0)
-		j.Metres = 0
 	case !m.heightJumped && s.Mode == autopilot.ModeOffboard && m.state() == Flying && int(m.slotNow()) >= j.Slot:
 		m.heightJumped = true
 		jump(j.Metres)
