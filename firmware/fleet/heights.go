@@ -26,10 +26,12 @@ type heightWitness struct {
 	last    positionSample // as reported; no time: none
 	stepsM  float64        // the steps since
 	jumpsS  float64        // they are a jump since; 0: they are not
+	jumpsMS uint32         // likewise, by its autopilot's clock
 }
 
-// add adds a position as it was reported, and returns by how much heights jumped since a time, once that is believed.
-func (w *heightWitness) add(s *positionSample) (jumpedM, sinceS float64) {
+// add adds a position as it was reported, and returns by how much heights jumped since a time of its autopilot's clock, once that is
+// believed.
+func (w *heightWitness) add(s *positionSample) (jumpedM float64, sinceMS uint32) {
 	last := w.last
 	seconds := s.sinceMS(&last) / 1000
 	if last.bootMS != 0 && (seconds <= 0 || !s.inTime(&last)) && s.receivedS-last.receivedS <= staleAfterS {
@@ -51,35 +53,47 @@ func (w *heightWitness) add(s *positionSample) (jumpedM, sinceS float64) {
 	case math.Abs(w.stepsM) <= heightJumpM:
 		w.jumpsS = 0
 	case w.jumpsS == 0:
-		w.jumpsS = s.receivedS
+		w.jumpsS, w.jumpsMS = s.receivedS, s.bootMS
 	case s.receivedS-w.jumpsS >= heightConfirmS:
-		jumpedM, sinceS = w.stepsM, w.jumpsS
+		jumpedM = w.stepsM
 		w.jumpedM, w.stepsM, w.jumpsS = w.jumpedM+w.stepsM, 0, 0
-		return jumpedM, sinceS
+		return jumpedM, w.jumpsMS
 	}
 	return 0, 0
 }
 
 // witness reads a position's height: what the reported one jumped in this flight does not count. On the ground there is nothing to
-// fall: estimators settle, and arming sets them.
+// fall: estimators settle, and arming sets them. One that was disarmed in the air says that it has landed, and falls.
 func (w *heightWitness) witness(f *Fleet, a *aircraft, s *positionSample) {
 	switch {
 	case a.inAir():
-		jumpedM, sinceS := w.add(s)
+		jumpedM, sinceMS := w.add(s)
 		if jumpedM == 0 {
 			break
 		}
 		f.Log.Error("its reported height jumped, and by its climb rate it did not climb: it flies on at the height that it had",
 			"aircraft", a.number, "jumped_m", jumpedM, "reported_m", s.upM)
-		if a.positionS >= sinceS { // the last one had it already
+		if int32(uint32(int64(a.bootMS))-sinceMS) >= 0 { // the last believed one had it; others may have been received together with it
 			a.upM -= height.AboveOrigin(jumpedM)
 		}
-	case a.armed || !a.located || !a.onGround():
+	case a.armed || !a.located || !a.onGround() || a.falling():
 		*w = heightWitness{jumpedM: w.jumpedM}
 	default:
 		*w = heightWitness{}
 	}
 	s.upM -= height.AboveOrigin(w.jumpedM)
+}
+
+// restarted has its estimator begin anew, with the source that it had or with another: heights go on off by what they jumped, or are
+// right again, whichever is nearer to where it was.
+func (w *heightWitness) restarted(wasM, upM height.AboveOrigin) height.AboveOrigin {
+	jumpedM := w.jumpedM
+	*w = heightWitness{}
+	if reportedM := upM + height.AboveOrigin(jumpedM); reportedM.Off(wasM) < upM.Off(wasM) {
+		return reportedM
+	}
+	w.jumpedM = jumpedM
+	return upM
 }
 
 // reportedM is a height as its autopilot measures it.

@@ -93,6 +93,27 @@ func TestHeightJumps(t *testing.T) {
 	}
 }
 
+// A radio that packs frames delivers the last position without the jump together with the first ones with it.
+func TestHeightJumpsInPackedFrames(t *testing.T) {
+	for _, jumpM := range []float64{15, 110, -90} {
+		e := newEstimated(t)
+		e.fly(time.Second, nil)
+		for n := range 60 {
+			if n == 3 {
+				e.upM += height.AboveOrigin(jumpM)
+			}
+			e.bootMS += 50
+			e.transmit(e.positionMessage())
+			if n%6 == 5 {
+				e.clock.Advance(300 * time.Millisecond)
+			}
+		}
+		if got := e.view(); math.Abs(got.HeightJumpedM-jumpM) > 2 || got.UpM.Off(100) > 4 {
+			t.Errorf("%+.0f m: jumped by %.1f m, at %.1f m", jumpM, got.HeightJumpedM, got.UpM)
+		}
+	}
+}
+
 // One that jumps while no leader lives: what was saved shows it.
 func TestHeightJumpsDuringARestart(t *testing.T) {
 	e := newEstimated(t)
@@ -103,6 +124,28 @@ func TestHeightJumpsDuringARestart(t *testing.T) {
 	e.fly(time.Minute, nil)
 	if got := e.view(); !got.Flying || math.Abs(e.trueUpM-100) > 4 {
 		t.Errorf("%s at %.0f m, jumped by %.1f m", got.Phase, e.trueUpM, got.HeightJumpedM)
+	}
+}
+
+// A reboot in the air ends a jump, or does not: its height is the one that is nearer to where it was.
+func TestHeightJumpedBeforeAReboot(t *testing.T) {
+	for _, jumpM := range []float64{26, -30, 110} {
+		for _, ends := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%+.0f m, %v", jumpM, ends), func(t *testing.T) {
+				e := newEstimated(t)
+				e.offM = jumpM
+				e.fly(5*time.Second, nil)
+				e.clock.Advance(5 * time.Second)
+				e.bootMS = 4500
+				if ends {
+					e.offM = 0
+				}
+				e.fly(3*time.Second, nil)
+				if got := e.view(); got.Reason != "rebooted" || got.UpM.Off(100) > 4 || math.Abs(got.HeightJumpedM-e.offM) > 4 {
+					t.Errorf("%q, jumped by %.1f m, at %.1f m", got.Reason, got.HeightJumpedM, got.UpM)
+				}
+			})
+		}
 	}
 }
 
@@ -135,6 +178,27 @@ func TestNoHeightJump(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// An aircraft that was disarmed in the air says at once that it has landed. It falls from where it was.
+func TestHeightJumpedBeforeAFall(t *testing.T) {
+	e := newEstimated(t)
+	e.offM = -95
+	e.fly(3*time.Second, nil)
+	e.armed, e.landed, e.climbMPS = false, true, 0
+	for e.trueUpM > 30 {
+		e.trueUpM += e.climbMPS / 10
+		e.climbMPS = math.Max(e.climbMPS-1, -20)
+		e.clock.Advance(100 * time.Millisecond)
+		e.bootMS += 100
+		e.upM = height.AboveOrigin(e.trueUpM + e.offM)
+		e.sendHeartbeat()
+		e.transmit(&common.MessageExtendedSysState{LandedState: common.MAV_LANDED_STATE_ON_GROUND})
+		e.transmit(e.positionMessage())
+		if got := e.view(); got.UpM.Off(height.AboveOrigin(e.trueUpM)) > 4 || !got.Obstacle {
+			t.Fatalf("at %.0f m, it is at %.0f m, obstacle: %v", got.UpM, e.trueUpM, got.Obstacle)
+		}
 	}
 }
 

@@ -247,7 +247,7 @@ func (a *aircraft) disbelief(f *Fleet, s *positionSample) (why string) {
 	case inTime:
 		a.bootMS += since
 	case a.located && !ahead:
-		s.upM, a.heights = a.reportedM(s.upM), heightWitness{} // its estimator began anew
+		s.upM = a.heights.restarted(a.upM, s.upM)
 		a.handleReboot(f, s.receivedS-float64(s.bootMS)/1000)
 		a.clockRate, a.bootMS = clockRate{}, float64(s.bootMS)
 	case a.located:

@@ -133,7 +133,7 @@ func (p *plan) drawHeightJump(c *Config, k int) {
 	}
 }
 
-// jumpHeight has its height jump once that is due, and be as before once its motors are off, for then its estimator settles.
+// jumpHeight has its height jump once that is due, and be as before once it stands with its motors off, for then its estimator settles.
 func (m *mission) jumpHeight() {
 	j := &m.plan.HeightJump
 	i, a := j.Aircraft, m.autopilots[j.Aircraft]
@@ -143,10 +143,10 @@ func (m *mission) jumpHeight() {
 		a.JumpHeight(metres)
 	}
 	switch s := a.State(); {
-	case j.Metres == 0:
-	case m.heightJumped && !s.Armed:
+	case j.Metres == 0 || m.heightSettled:
+	case m.heightJumped && !s.Armed && s.OnGround:
+		m.heightSettled = true
 		jump(0)
-		j.Metres = 0
 	case !m.heightJumped && s.Mode == autopilot.ModeOffboard && m.state() == Flying && int(m.slotNow()) >= j.Slot:
 		m.heightJumped = true
 		jump(j.Metres)

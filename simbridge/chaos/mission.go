@@ -90,6 +90,7 @@ type mission struct {
 	resumedGrounded bool      // the crew has sent a resume for aircraft on the ground
 	heldSince       time.Time // an aircraft is in Hold without the leader's command
 	heightJumped    bool      // of the plan's aircraft
+	heightSettled   bool      // likewise, after that
 }
 
 // leaderProgram is a leader's program, in this process or in one of its own.

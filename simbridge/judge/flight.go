@@ -395,6 +395,42 @@ func (f *flight) jumpedM(a *aircraft, timeS float64) (metres float64) {
 	return metres
 }
 
+// jumpUnknownS is for how long a leader may not know of a jump of an aircraft's height: positions show it for a second, and for
+// another there are none if the receiver had no fix then.
+func (f *flight) jumpUnknownS(a *aircraft, jumpS float64) float64 {
+	const shownS, noFixS = 1.2, 1
+	if slices.ContainsFunc(f.faults, func(x faultSpan) bool {
+		return x.kind == record.WrongSample && x.aircraft == a.number && x.text == "no_fix" &&
+			x.fromS+noFixS > jumpS && x.fromS < jumpS+shownS
+	}) {
+		return shownS + noFixS
+	}
+	return shownS
+}
+
+// jumpIsNew reports whether an aircraft's height jumped so lately that setpoints and statuses may be of the height that was reported.
+func (c *check) jumpIsNew(a *aircraft, timeS float64) bool {
+	return c.excuses("height jumped", a.number, timeS) || slices.ContainsFunc(c.faults, func(x faultSpan) bool {
+		return x.kind == record.HeightJump && x.aircraft == a.number && x.fromS <= timeS && timeS <= x.fromS+c.jumpUnknownS(a, x.fromS)
+	})
+}
+
+// followsJumpM is how far an aircraft may be off its height because its autopilot followed a jump that its leader did not know yet. It
+// gets faster until then, slower for as long, and comes back.
+func (f *flight) followsJumpM(a *aircraft, timeS float64) (metres float64) {
+	const accelerationMPS2, back = 4, 4
+	for _, x := range f.faults {
+		if x.kind != record.HeightJump || x.aircraft != a.number || x.fromS > timeS {
+			continue
+		}
+		if unknownS := f.jumpUnknownS(a, x.fromS); timeS < x.fromS+back*unknownS {
+			byM := f.jumpedM(a, x.fromS) - f.jumpedM(a, math.Nextafter(x.fromS, 0))
+			metres = max(metres, min(math.Abs(byM), accelerationMPS2*unknownS*unknownS))
+		}
+	}
+	return metres
+}
+
 // fades reports whether a reported gain is one sample of fading: what was decided follows beliefs, and what a task takes
 // is known by its result.
 func (f *flight) fades() bool { return f.World != nil && f.World.Sounding }

@@ -741,7 +741,7 @@ func (c *check) commandedHeight() {
 	c.each((*arrival).isSetpoint, func(a *aircraft, g *arrival) {
 		up, climb := float64(g.Setpoint.PositionM[2]), float64(g.Setpoint.VelocityMPS[2])
 		aboveM := math.Abs(up - c.Physics.AltitudeM)
-		if aboveM > offM+a.DriftM && c.excuses("height jumped", a.number, g.timeS) {
+		if aboveM > offM+a.DriftM && c.jumpIsNew(a, g.timeS) {
 			return
 		}
 		c.atMost(g.timeS, aboveM, offM+a.DriftM, "aircraft %d is sent to %.1f m", a.number, up)

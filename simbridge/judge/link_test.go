@@ -136,6 +136,16 @@ func (f *flight) steers(fromS float64, change func(*record.Setpoint)) {
 	}
 }
 
+// steersOnce changes the next setpoint.
+func (f *flight) steersOnce(fromS float64, change func(*record.Setpoint)) {
+	for _, g := range f.aircraft[0].got {
+		if g.isSetpoint() && g.timeS >= fromS {
+			change(g.Setpoint)
+			return
+		}
+	}
+}
+
 func (f *flight) flies(fromS float64, change func(*state)) {
 	for k := range f.aircraft[0].states {
 		if s := &f.aircraft[0].states[k]; s.timeS >= fromS {
@@ -267,6 +277,14 @@ func TestLinkRules(t *testing.T) {
 		}, func(f *flight) { f.steers(50, func(s *record.Setpoint) { s.PositionM[1] = -1 }) }},
 		{"commanded height", "px4", nil, func(f *flight) { f.steers(50, func(s *record.Setpoint) { s.PositionM[2] = 101 }) }},
 		{"commanded height", "px4", nil, func(f *flight) { f.steers(50, func(s *record.Setpoint) { s.VelocityMPS[2] = 1 }) }},
+		{"commanded height", "px4", func(f *flight) { // for a second no position showed the jump
+			f.fails(1, record.HeightJump, 48.1, 48.1)
+			f.faults = append(f.faults, faultSpan{span{48.5, 48.5}, record.WrongSample, 1, "no_fix"})
+			f.steersOnce(50.2, func(s *record.Setpoint) { s.PositionM[2] = 101 })
+		}, func(f *flight) {
+			f.fails(1, record.HeightJump, 48.1, 48.1)
+			f.steersOnce(50.2, func(s *record.Setpoint) { s.PositionM[2] = 101 })
+		}},
 		{"stale", "px4", func(f *flight) {
 			f.beacons, f.aircraft = f.beacons[:15], f.aircraft[:1]
 			f.steers(56, func(s *record.Setpoint) { s.VelocityMPS[0] = 0 })

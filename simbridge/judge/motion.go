@@ -19,8 +19,8 @@ var motionRules = []Rule{
 	{"least separation", "the same", "9.5 m likewise", "paper, D_min; " + contract + "MAVLink",
 		func(c *check) { c.separation(c.Physics.SeparationM - 0.5) }},
 	{"fence", "true position, led and in the air", "5 m outside; 30 m beyond a home outside", contract + "fence", (*check).fence},
-	{"height", "true height, led", "8 m above H in any mode; 8 m off H in OFFBOARD, 10 s and a climb after it began; " +
-		"25 m below H as the slots begin, and in OFFBOARD at over 3 m/s",
+	{"height", "true height, led", "8 m above H in any mode; 8 m off H in OFFBOARD, 10 s and a climb after it began; 6 m more after " +
+		"a reported height that jumped, 19 m if positions had no fix then; 25 m below H as the slots begin, and in OFFBOARD at over 3 m/s",
 		"the simulated aircraft overshoots to 106.7 m", (*check).height},
 	{"speed", "true speed, in OFFBOARD for 3 s", "the lesser limit of configuration and autopilot, a tenth and 1 m/s", contract + "V_max",
 		(*check).speed},
@@ -186,8 +186,9 @@ func (c *check) height() {
 	h := c.Physics.AltitudeM
 	for _, a := range c.aircraft {
 		bandM := 8 + a.GustMPS2 + a.DriftM // with a second squared of gusts
-		c.always(a, a.led.and(a.inAir), 0, func(s *state) (float64, float64) { return s.PositionM[2] - h, bandM },
-			"aircraft %[1]d is %.1[2]f m above H in %[4]s")
+		c.always(a, a.led.and(a.inAir), 0, func(s *state) (float64, float64) {
+			return s.PositionM[2] - h, bandM + c.followsJumpM(a, s.timeS)
+		}, "aircraft %[1]d is %.1[2]f m above H in %[4]s")
 		if s := a.at(c.epochS); a.commanded().contains(c.epochS) {
 			c.atMost(c.epochS, h-s.PositionM[2], climbFirstM+a.DriftM, "aircraft %d is at %.1f m as the slots begin", a.number,
 				s.PositionM[2])
@@ -203,8 +204,9 @@ func (c *check) height() {
 			}
 			level = append(level, span{x.fromS + climbS, x.toS})
 		}
-		c.always(a, newSpans(level...), 0, func(s *state) (float64, float64) { return math.Abs(s.PositionM[2] - h), bandM },
-			"aircraft %[1]d is at %.1[5]f m in OFFBOARD")
+		c.always(a, newSpans(level...), 0, func(s *state) (float64, float64) {
+			return math.Abs(s.PositionM[2] - h), bandM + c.followsJumpM(a, s.timeS)
+		}, "aircraft %[1]d is at %.1[5]f m in OFFBOARD")
 	}
 }
 

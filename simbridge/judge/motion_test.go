@@ -242,6 +242,26 @@ func TestMotionRules(t *testing.T) {
 	}
 }
 
+// An aircraft follows a jump of its reported height until its leader knows it: a second, and another where positions had no fix.
+func TestFollowsAJumpOfItsHeight(t *testing.T) {
+	for _, x := range []struct {
+		belowM float64
+		noFix  bool
+		toS    float64
+		keeps  bool
+	}{{13, false, 74, true}, {15, false, 74, false}, {13, false, 76, false}, {26, true, 77, true}, {28, true, 77, false}} {
+		f := wholeFlight()
+		f.faults = append(f.faults, faultSpan{span{70, 70}, record.HeightJump, 1, "85"})
+		if x.noFix {
+			f.faults = append(f.faults, faultSpan{span{70.9, 70.9}, record.WrongSample, 1, "no_fix"})
+		}
+		f.from(1, 71, x.toS, func(s *state) { s.PositionM[2] -= x.belowM })
+		if got := judgedWhole(f)["height"]; got.Broken == 0 != x.keeps {
+			t.Errorf("%+v: %+v", x, got)
+		}
+	}
+}
+
 // One that comes to rest in a hold stays there, one that is low climbs before it flies anywhere and before the slots begin, an
 // ArduCopter has HEARTBEATs while its leader reads the checkpoint, and what a pilot does once it is late excuses no way home.
 func TestMoreOfMotion(t *testing.T) {

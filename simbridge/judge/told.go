@@ -578,7 +578,7 @@ func (c *check) toldHeight() {
 		a := c.aircraft[x.aircraft-1]
 		c.told(func(s *status, t *telemetry.StatusAircraft, b *aircraft, _ float64) {
 			if now := a.at(s.timeS); b != a || s.timeS < x.fromS+knownS || now.Landed || !now.Armed || c.jumpedM(a, s.timeS) == 0 ||
-				c.excusesAny(a.number, s.timeS, "leader away", "link cut", "late datagrams", "wrong sample") {
+				c.excusesAny(a.number, s.timeS, "leader away", "link cut", "late datagrams", "wrong sample", "wrong land detector") {
 				return
 			}
 			c.holds(s.timeS, slices.ContainsFunc(s.Dangers, func(d telemetry.Danger) bool {

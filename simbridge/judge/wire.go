@@ -235,7 +235,8 @@ func (c *check) toldPosition() {
 		apart := sub(*t.PositionM, now.PositionM)
 		offM, most := math.Hypot(horizontalM(apart), apart[2]), nearM+a.toldM()+a.DriftM+
 			(ageS+extraS)*math.Hypot(now.speedMPS(), now.VelocityMPS[2])
-		if offM <= most || !c.excusesAny(a.number, s.timeS, "late datagrams", "link cut", "wrong sample", "leader away", "height jumped") {
+		if offM <= most || !c.jumpIsNew(a, s.timeS) &&
+			!c.excusesAny(a.number, s.timeS, "late datagrams", "link cut", "wrong sample", "leader away") {
 			c.atMost(s.timeS, offM, most, "the status has aircraft %d at %.0f m, it is at %.0f", t.Number, *t.PositionM, now.PositionM)
 		}
 	})
