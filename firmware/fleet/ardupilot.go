@@ -31,7 +31,7 @@ const (
 type ardupilot struct{}
 
 var ardupilotTraits = traits{
-	name: "ardupilot", capacityParameter: "BATT_CAPACITY", gainPerS: 1, relayedBatteryID: -1,
+	name: "ardupilot", capacityParameter: "BATT_CAPACITY", gainPerS: 1, slowsBy: 0.5, relayedBatteryID: -1,
 	takeoffRetryS: 4, preArmByMode: true, heartbeatsCount: true, restCellV: [2]float64{copterCellEmptyV, copterCellFullV},
 	retraces: true, failsafes: []failsafe{
 		{why: LeftByStream, value: func(*Parameters) int { return 0 }, does: map[int]Alone{0: {Role: RoleHold}},

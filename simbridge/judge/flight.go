@@ -77,7 +77,8 @@ func (f *flight) groundM(a *aircraft, p point) float64 {
 }
 
 type arrival struct {
-	timeS float64
+	timeS     float64
+	slowsMPSS float64 // see airframe
 	*record.Got
 }
 
@@ -199,7 +200,7 @@ func load(r io.Reader) (*flight, error) {
 		case l.State != nil && a != nil:
 			a.states = append(a.states, state{timeS: l.TimeS, State: *l.State})
 		case l.Got != nil && a != nil:
-			a.got = append(a.got, arrival{l.TimeS, l.Got})
+			a.got = append(a.got, arrival{l.TimeS, a.slowsMPSS, l.Got})
 		case l.Heartbeat != nil && a != nil:
 			a.beats = append(a.beats, heartbeat{l.TimeS, l.Heartbeat})
 		case l.MQTT != nil:
@@ -624,6 +625,7 @@ type airframe struct {
 	slowBelowM float64
 	climbMPS   float64 // by setpoints
 	stopsInM   float64 // an ArduCopter that is to hold, beyond what PX4 takes
+	slowsMPSS  float64 // an ArduCopter's position loop approaches a target no faster than it can slow down by
 	stationS   float64 // an ArduCopter returns once its ground station is silent for so long
 }
 
@@ -640,12 +642,12 @@ func airframeOf(a *record.Aircraft) (f airframe) {
 	f = airframe{speedMPS: x["MPC_XY_VEL_MAX"], descentMPS: autopilot.DescentShare * x["MPC_Z_V_AUTO_DN"], landMPS: x["MPC_LAND_SPEED"],
 		slowBelowM: x["MPC_LAND_ALT1"], climbMPS: 0.8 * x["MPC_Z_VEL_MAX_UP"]}
 	if strings.HasPrefix(a.Autopilot, "ardu") {
-		const cm, lagM, slowLagM = 0.01, 13, 27
+		const cm, lagM, slowLagM, accelMPSS = 0.01, 13, 27, 5
 		f = airframe{cm * x["WPNAV_SPEED"], cm * x["WPNAV_SPEED_DN"], cm * x["LAND_SPEED"], cm * x["LAND_ALT_LOW"],
 			cm * x["WPNAV_SPEED_UP"],
-			lagM, x["FS_GCS_TIMEOUT"]}
+			lagM, accelMPSS / 2, x["FS_GCS_TIMEOUT"]}
 		if x["WPNAV_ACCEL"] > 0 {
-			f.stopsInM = slowLagM
+			f.stopsInM, f.slowsMPSS = slowLagM, cm*x["WPNAV_ACCEL"]/2
 		}
 	}
 	f.speedMPS = min(f.speedMPS, a.SpeedMaxMPS)
