@@ -101,8 +101,8 @@ func leastDistanceM(r *rand.Rand, bodies []body, delayS float64) float64 {
 			}
 			if tick%commandTicks == 0 {
 				commands[i] = Vehicle{
-					Controlled: true, Position: measured.position, Velocity: measured.velocity, UpM: l.AltitudeM, Loop: PositionLoop{GainPerS: gainPerS},
-					LagS: bodies[i].knownS, HeldAt: held[i],
+					Controlled: true, Position: measured.position, Velocity: measured.velocity, UpM: l.AltitudeM,
+					Loop: PositionLoop{GainPerS: gainPerS}, LagS: bodies[i].knownS, HeldAt: held[i],
 					Target: targets[i], FeedForwardMPS: feeds[i], TargetUpM: l.AltitudeM,
 				}
 			}

@@ -181,8 +181,8 @@ func TestSilentAircraftMayHaveStopped(t *testing.T) {
 func TestOnlyFlightsHomeLeaveTheArea(t *testing.T) {
 	var checker Checker
 	vehicles := []Vehicle{
-		{Controlled: true, FenceExempt: true, Loop: PositionLoop{GainPerS: 0.95}, Position: physics.Position{EastM: 1, NorthM: 50}, TargetUpM: 100,
-			Target: physics.Position{EastM: -8, NorthM: 50}},
+		{Controlled: true, FenceExempt: true, Loop: PositionLoop{GainPerS: 0.95}, Position: physics.Position{EastM: 1, NorthM: 50},
+			TargetUpM: 100, Target: physics.Position{EastM: -8, NorthM: 50}},
 		{Controlled: true, Loop: PositionLoop{GainPerS: 0.95}, Position: physics.Position{EastM: 1, NorthM: 200}, TargetUpM: 100,
 			Target: physics.Position{EastM: -8, NorthM: 200}},
 	}
@@ -204,7 +204,8 @@ func TestWayInIsALeg(t *testing.T) {
 			for name, asked := range map[string]physics.Position{"hold": {}, "on": {EastM: 9}, "along": {NorthM: 9}, "in": {EastM: -9},
 				"fast": {EastM: -60}} {
 				at := physics.Position{EastM: testLimits.AreaM + outM, NorthM: 100}
-				v := Vehicle{Controlled: true, Loop: PositionLoop{GainPerS: gain}, Position: at, TargetUpM: 100, Target: at, FeedForwardMPS: asked}
+				v := Vehicle{Controlled: true, Loop: PositionLoop{GainPerS: gain}, Position: at, TargetUpM: 100, Target: at,
+					FeedForwardMPS: asked}
 				checker.Check([]Vehicle{v}, testLimits)
 				vehicles := []Vehicle{v}
 				checker.Check(vehicles, testLimits)
@@ -279,7 +280,8 @@ func TestOneOutsideExemptsNoOther(t *testing.T) {
 func TestHoldWithinTheSpeedLimit(t *testing.T) {
 	l := testLimits
 	l.SpeedMaxMPS = 3
-	v := Vehicle{Loop: PositionLoop{GainPerS: 0.95}, Position: physics.Position{EastM: 100, NorthM: 100}, HeldAt: &physics.Position{EastM: 108, NorthM: 100}}
+	v := Vehicle{Loop: PositionLoop{GainPerS: 0.95}, Position: physics.Position{EastM: 100, NorthM: 100},
+		HeldAt: &physics.Position{EastM: 108, NorthM: 100}}
 	if v.Hold(l); v.commandedVelocity().Norm() > 3+tolerance || v.commandedVelocity().EastM < 1 {
 		t.Errorf("asked for %v", v.commandedVelocity())
 	}
@@ -318,8 +320,8 @@ func TestPassesOneThatLandsBelow(t *testing.T) {
 	var checker Checker
 	for upM, want := range map[float64]Verdict{95: Held, 71: Held, 69: Kept, 5: Kept} {
 		vehicles := []Vehicle{
-			{Controlled: true, Loop: PositionLoop{GainPerS: 0.95}, Position: physics.Position{EastM: 100, NorthM: 100}, UpM: 100, TargetUpM: 100,
-				Target: physics.Position{EastM: 104, NorthM: 100}},
+			{Controlled: true, Loop: PositionLoop{GainPerS: 0.95}, Position: physics.Position{EastM: 100, NorthM: 100}, UpM: 100,
+				TargetUpM: 100, Target: physics.Position{EastM: 104, NorthM: 100}},
 			{Landing: true, Position: physics.Position{EastM: 116.5, NorthM: 100}, UpM: height.AboveOrigin(upM)},
 		}
 		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != want {
@@ -358,7 +360,8 @@ func TestPossiblePathWithCorners(t *testing.T) {
 	}{{physics.Position{EastM: 97, NorthM: 200}, Held}, {physics.Position{EastM: 85, NorthM: 100}, Held},
 		{physics.Position{EastM: 85, NorthM: 130}, Kept}, {physics.Position{EastM: 140, NorthM: 200}, Kept}} {
 		vehicles := []Vehicle{
-			{Controlled: true, Loop: PositionLoop{GainPerS: 0.95}, Position: c.at, TargetUpM: 100, Target: c.at, FeedForwardMPS: physics.Position{EastM: 8.4}},
+			{Controlled: true, Loop: PositionLoop{GainPerS: 0.95}, Position: c.at, TargetUpM: 100, Target: c.at,
+				FeedForwardMPS: physics.Position{EastM: 8.4}},
 			{Position: way[2], TargetUpM: 100, PossiblePath: way},
 		}
 		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != c.want {
@@ -408,7 +411,8 @@ func TestLeavesThePathTooLate(t *testing.T) {
 	var checker Checker
 	from, home := physics.Position{EastM: 150, NorthM: 260}, physics.Position{EastM: 150, NorthM: 20}
 	vehicles := []Vehicle{
-		{Controlled: true, Loop: PositionLoop{GainPerS: 0.95}, StopsInM: 5, Position: physics.Position{EastM: 149.4, NorthM: 243}, TargetUpM: 100},
+		{Controlled: true, Loop: PositionLoop{GainPerS: 0.95}, StopsInM: 5, Position: physics.Position{EastM: 149.4, NorthM: 243},
+			TargetUpM: 100},
 		{Position: from, TargetUpM: 100, PossiblePath: []physics.Position{home, from}, Velocity: physics.Position{NorthM: -6}},
 	}
 	vehicles[0].Target = vehicles[0].Position

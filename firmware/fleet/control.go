@@ -145,7 +145,8 @@ func (a *aircraft) reference(now float64) (at, feed physics.Position) {
 	switch loop := a.params.positionLoop(); a.trajectory.kind {
 	case trajectoryLeg:
 		left := max(1-(now-a.trajectory.setAtS), 0) // of the slot
-		return a.trajectory.from.Add(a.trajectory.displacementM), a.trajectory.displacementM.Sub(loop.Approach(a.trajectory.displacementM.Scale(left)))
+		step := a.trajectory.displacementM
+		return a.trajectory.from.Add(step), step.Sub(loop.Approach(step.Scale(left)))
 	case trajectoryTransit:
 		if a.waitsAt != nil {
 			return *a.waitsAt, physics.Position{}
