@@ -277,9 +277,10 @@ func (m *Meter) integrate(r arrival) {
 	}
 	const settledHJ = 4 // a counter corrects what was estimated in a gap within so many counts
 	sinceGapHJ := r.ConsumedHJ - m.gapHJ
-	// So much more or less by a counter is not of this interval: another counter took over,
-	// or one corrects what nothing measured.
-	corrected := s.measured && math.Abs(total.J-prior.J) > consumedUnitJ/2+correctedShare*s.drawn.J
+	// So much more or less by a counter, beyond what either end's time of receipt makes of it, is not of this interval:
+	// another counter took over, or one corrects what nothing measured.
+	receiptJ := m.timingSlackJ + s.timingSlackJ
+	corrected := s.measured && math.Abs(total.J-prior.J) > consumedUnitJ/2+correctedShare*s.drawn.J+receiptJ
 	switch {
 	case s.afterGap || corrected || !s.measured && source != Consumed:
 		m.gaps, m.gapHJ, sinceGapHJ = m.gaps+1, r.ConsumedHJ, 0

@@ -101,8 +101,8 @@ func leastDistanceM(r *rand.Rand, bodies []body, delayS float64) float64 {
 			}
 			if tick%commandTicks == 0 {
 				commands[i] = Vehicle{
-					Controlled: true, Position: measured.position, Velocity: measured.velocity, UpM: l.AltitudeM, GainPerS: gainPerS,
-					LagS: bodies[i].knownS, HeldAt: held[i],
+					Controlled: true, Position: measured.position, Velocity: measured.velocity, UpM: l.AltitudeM,
+					Loop: PositionLoop{GainPerS: gainPerS}, LagS: bodies[i].knownS, HeldAt: held[i],
 					Target: targets[i], FeedForwardMPS: feeds[i], TargetUpM: l.AltitudeM,
 				}
 			}
@@ -142,7 +142,7 @@ func TestLateHeadOn(t *testing.T) {
 	}
 	for i := range vehicles {
 		v := &vehicles[i]
-		v.Controlled, v.UpM, v.TargetUpM, v.GainPerS, v.PossiblePath = true, 100, 100, 1, []physics.Position{v.Position}
+		v.Controlled, v.UpM, v.TargetUpM, v.Loop.GainPerS, v.PossiblePath = true, 100, 100, 1, []physics.Position{v.Position}
 	}
 	var c Checker
 	c.Check(vehicles, l)

@@ -35,7 +35,7 @@ type Vehicle struct {
 	Position    physics.Position
 	UpM         height.AboveOrigin
 	Velocity    physics.Position // measured, m/s
-	GainPerS    float64          // of its position loop
+	Loop        PositionLoop
 	// LagS is how long it keeps its velocity before it has the commanded one, if the change were
 	// at once, with the delays of its position and of its command. 0: responseLagS.
 	LagS float64
@@ -56,16 +56,40 @@ type Vehicle struct {
 
 // commandedVelocity is the velocity that position loop and feed-forward command together.
 func (v *Vehicle) commandedVelocity() physics.Position {
-	return v.Target.Sub(v.Position).Scale(v.GainPerS).Add(v.FeedForwardMPS)
+	return v.Loop.Approach(v.Target.Sub(v.Position)).Add(v.FeedForwardMPS)
 }
 
 // setVelocity replaces the setpoint by one that commands another velocity: of one that is to hold by a target alone, where that
 // is inside the fence.
 func (v *Vehicle) setVelocity(velocity physics.Position, l Limits) {
-	v.Target, v.FeedForwardMPS = v.Position.Add(velocity), velocity.Scale(1-v.GainPerS)
-	if at := v.Position.Add(velocity.Scale(1 / v.GainPerS)); v.Stays && (v.FenceExempt || l.outsideM(at) <= l.outsideM(v.Target)) {
+	v.Target, v.FeedForwardMPS = v.Position.Add(velocity), velocity.Sub(v.Loop.Approach(velocity))
+	if at := v.Position.Add(v.Loop.wayFor(velocity)); v.Stays && (v.FenceExempt || l.outsideM(at) <= l.outsideM(v.Target)) {
 		v.Target, v.FeedForwardMPS = at, physics.Position{}
 	}
+}
+
+// PositionLoop is how an autopilot approaches its target: the velocity that it commands for the way that is left.
+type PositionLoop struct {
+	GainPerS  float64
+	SlowsMPSS float64 // no faster than it can slow down by; 0: the loop is linear
+}
+
+// Approach is the velocity for a way.
+func (p PositionLoop) Approach(way physics.Position) physics.Position {
+	linearM, d := p.SlowsMPSS/(p.GainPerS*p.GainPerS), way.Norm()
+	if linearM == 0 || d <= linearM {
+		return way.Scale(p.GainPerS)
+	}
+	return way.Scale(math.Sqrt(2*p.SlowsMPSS*(d-linearM/2)) / d)
+}
+
+// wayFor is the way for a velocity.
+func (p PositionLoop) wayFor(velocity physics.Position) physics.Position {
+	linearM, mps := p.SlowsMPSS/(p.GainPerS*p.GainPerS), velocity.Norm()
+	if linearM == 0 || mps <= p.GainPerS*linearM {
+		return velocity.Scale(1 / p.GainPerS)
+	}
+	return velocity.Scale((mps*mps/(2*p.SlowsMPSS) + linearM/2) / mps)
 }
 
 // Verdict is what was done to one setpoint.
@@ -437,7 +461,7 @@ func (v *Vehicle) Hold(l Limits) {
 	at := v.Position
 	if h := v.HeldAt; h != nil {
 		if r := h.Sub(at).Norm(); r < l.SeparationM {
-			at = at.Add(h.Sub(at).Scale(min(1, l.SpeedMaxMPS/max(r*v.GainPerS, 1e-9))))
+			at = at.Add(h.Sub(at).Scale(min(1, l.SpeedMaxMPS/max(r*v.Loop.GainPerS, 1e-9))))
 		}
 	}
 	v.Target, v.FeedForwardMPS, v.TargetUpM = at, physics.Position{}, l.AltitudeM

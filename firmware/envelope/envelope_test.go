@@ -35,7 +35,7 @@ func TestResultIsInsideLimits(t *testing.T) {
 				v.Position.NorthM -= 60 * rng.Float64()
 			}
 			v.UpM, v.TargetUpM = 100, 100+20*height.AboveOrigin(rng.IntN(3))
-			v.Velocity, v.GainPerS = somewhere(10), 0.5+rng.Float64()
+			v.Velocity, v.Loop.GainPerS = somewhere(10), 0.5+rng.Float64()
 			v.Target, v.FeedForwardMPS = v.Position.Add(somewhere(30)), somewhere(20)
 			if v.Stays = rng.IntN(4) == 0; v.Stays {
 				v.FeedForwardMPS = physics.Position{}
@@ -92,9 +92,9 @@ func TestResultIsInsideLimits(t *testing.T) {
 func TestSetpointsInsideLimitsAreKept(t *testing.T) {
 	var checker Checker
 	vehicles := []Vehicle{
-		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUpM: 100,
+		{Controlled: true, Loop: PositionLoop{GainPerS: 0.95}, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUpM: 100,
 			Target: physics.Position{EastM: 100.5, NorthM: 100}, FeedForwardMPS: physics.Position{EastM: 8.4}},
-		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 130, NorthM: 100}, TargetUpM: 100,
+		{Controlled: true, Loop: PositionLoop{GainPerS: 0.95}, Position: physics.Position{EastM: 130, NorthM: 100}, TargetUpM: 100,
 			Target: physics.Position{EastM: 130, NorthM: 100}, FeedForwardMPS: physics.Position{NorthM: -8.4}},
 	}
 	want := append([]Vehicle(nil), vehicles...)
@@ -108,7 +108,7 @@ func TestSetpointsInsideLimitsAreKept(t *testing.T) {
 func TestPilotsAircraftIsAnObstacle(t *testing.T) {
 	var checker Checker
 	vehicles := []Vehicle{
-		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUpM: 100,
+		{Controlled: true, Loop: PositionLoop{GainPerS: 0.95}, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUpM: 100,
 			Target: physics.Position{EastM: 100, NorthM: 100}, FeedForwardMPS: physics.Position{EastM: 8.4}},
 		{Position: physics.Position{EastM: 114, NorthM: 100}, TargetUpM: 100},
 	}
@@ -125,7 +125,7 @@ func TestHeldInTimeToStop(t *testing.T) {
 	var checker Checker
 	for eastM, want := range map[float64]Verdict{122: Held, 125: Kept, 92: Kept} {
 		vehicles := []Vehicle{
-			{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUpM: 100,
+			{Controlled: true, Loop: PositionLoop{GainPerS: 0.95}, Position: physics.Position{EastM: 100, NorthM: 100}, TargetUpM: 100,
 				Target: physics.Position{EastM: 100, NorthM: 100}, FeedForwardMPS: physics.Position{EastM: 8.4}},
 			{Position: physics.Position{EastM: eastM, NorthM: 100}, TargetUpM: 100},
 		}
@@ -143,7 +143,7 @@ func TestHoldStaysWhereItBegan(t *testing.T) {
 	for driftM, want := range map[float64]physics.Position{0: began, 4: began, 9: began, 11: {EastM: 111, NorthM: 100}} {
 		at := began.Add(physics.Position{EastM: driftM})
 		vehicles := []Vehicle{
-			{Controlled: true, GainPerS: 0.95, Position: at, HeldAt: &began, TargetUpM: 100, Target: at,
+			{Controlled: true, Loop: PositionLoop{GainPerS: 0.95}, Position: at, HeldAt: &began, TargetUpM: 100, Target: at,
 				FeedForwardMPS: physics.Position{EastM: 8.4}},
 			{Position: at.Add(physics.Position{EastM: 14}), TargetUpM: 100},
 		}
@@ -161,7 +161,7 @@ func TestSilentAircraftMayHaveStopped(t *testing.T) {
 		want        Verdict
 	}{{98, 8.4, Held}, {100, 8.4, Corrected}, {85, 8.4, Kept}, {100, -8.4, Kept}, {100, 0, Kept}} {
 		vehicles := []Vehicle{
-			{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: c.eastM, NorthM: 100}, TargetUpM: 100,
+			{Controlled: true, Loop: PositionLoop{GainPerS: 0.95}, Position: physics.Position{EastM: c.eastM, NorthM: 100}, TargetUpM: 100,
 				Target: physics.Position{EastM: c.eastM, NorthM: 100}, FeedForwardMPS: physics.Position{EastM: c.feed}},
 			{Position: physics.Position{EastM: 131, NorthM: 100}, Velocity: physics.Position{EastM: 8.5}, TargetUpM: 100,
 				PossiblePath: []physics.Position{{EastM: 114, NorthM: 100}, {EastM: 131, NorthM: 100}}},
@@ -181,9 +181,9 @@ func TestSilentAircraftMayHaveStopped(t *testing.T) {
 func TestOnlyFlightsHomeLeaveTheArea(t *testing.T) {
 	var checker Checker
 	vehicles := []Vehicle{
-		{Controlled: true, FenceExempt: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 50}, TargetUpM: 100,
-			Target: physics.Position{EastM: -8, NorthM: 50}},
-		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 200}, TargetUpM: 100,
+		{Controlled: true, FenceExempt: true, Loop: PositionLoop{GainPerS: 0.95}, Position: physics.Position{EastM: 1, NorthM: 50},
+			TargetUpM: 100, Target: physics.Position{EastM: -8, NorthM: 50}},
+		{Controlled: true, Loop: PositionLoop{GainPerS: 0.95}, Position: physics.Position{EastM: 1, NorthM: 200}, TargetUpM: 100,
 			Target: physics.Position{EastM: -8, NorthM: 200}},
 	}
 	verdicts := checker.Check(vehicles, testLimits)
@@ -204,7 +204,8 @@ func TestWayInIsALeg(t *testing.T) {
 			for name, asked := range map[string]physics.Position{"hold": {}, "on": {EastM: 9}, "along": {NorthM: 9}, "in": {EastM: -9},
 				"fast": {EastM: -60}} {
 				at := physics.Position{EastM: testLimits.AreaM + outM, NorthM: 100}
-				v := Vehicle{Controlled: true, GainPerS: gain, Position: at, TargetUpM: 100, Target: at, FeedForwardMPS: asked}
+				v := Vehicle{Controlled: true, Loop: PositionLoop{GainPerS: gain}, Position: at, TargetUpM: 100, Target: at,
+					FeedForwardMPS: asked}
 				checker.Check([]Vehicle{v}, testLimits)
 				vehicles := []Vehicle{v}
 				checker.Check(vehicles, testLimits)
@@ -231,8 +232,8 @@ func TestSeparationOutsideTheFence(t *testing.T) {
 			"its pilot's": {Position: at.Add(physics.Position{EastM: -14})},
 			"one of ours": {Controlled: true, Position: at.Add(physics.Position{EastM: -11})},
 		} {
-			o.GainPerS, o.TargetUpM, o.Target = 0.95, 100, o.Position
-			vehicles := []Vehicle{{Controlled: true, GainPerS: 0.95, Position: at, TargetUpM: 100,
+			o.Loop.GainPerS, o.TargetUpM, o.Target = 0.95, 100, o.Position
+			vehicles := []Vehicle{{Controlled: true, Loop: PositionLoop{GainPerS: 0.95}, Position: at, TargetUpM: 100,
 				Target: at.Add(physics.Position{EastM: -8}), FeedForwardMPS: physics.Position{EastM: -1}}, o}
 			verdicts := checker.Check(vehicles, testLimits)
 			first, second := vehicles[0].commandedVelocity(), physics.Position{}
@@ -253,11 +254,11 @@ func TestSeparationOutsideTheFence(t *testing.T) {
 func TestOneOutsideExemptsNoOther(t *testing.T) {
 	var checker Checker
 	vehicles := []Vehicle{
-		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: -30, NorthM: 50}, TargetUpM: 100,
+		{Controlled: true, Loop: PositionLoop{GainPerS: 0.95}, Position: physics.Position{EastM: -30, NorthM: 50}, TargetUpM: 100,
 			Target: physics.Position{EastM: -21, NorthM: 50}},
-		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 200}, TargetUpM: 100,
+		{Controlled: true, Loop: PositionLoop{GainPerS: 0.95}, Position: physics.Position{EastM: 1, NorthM: 200}, TargetUpM: 100,
 			Target: physics.Position{EastM: -8, NorthM: 200}},
-		{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 1, NorthM: 211}, TargetUpM: 100,
+		{Controlled: true, Loop: PositionLoop{GainPerS: 0.95}, Position: physics.Position{EastM: 1, NorthM: 211}, TargetUpM: 100,
 			Target: physics.Position{EastM: -8, NorthM: 211}},
 	}
 	verdicts := checker.Check(vehicles, testLimits)
@@ -279,7 +280,8 @@ func TestOneOutsideExemptsNoOther(t *testing.T) {
 func TestHoldWithinTheSpeedLimit(t *testing.T) {
 	l := testLimits
 	l.SpeedMaxMPS = 3
-	v := Vehicle{GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, HeldAt: &physics.Position{EastM: 108, NorthM: 100}}
+	v := Vehicle{Loop: PositionLoop{GainPerS: 0.95}, Position: physics.Position{EastM: 100, NorthM: 100},
+		HeldAt: &physics.Position{EastM: 108, NorthM: 100}}
 	if v.Hold(l); v.commandedVelocity().Norm() > 3+tolerance || v.commandedVelocity().EastM < 1 {
 		t.Errorf("asked for %v", v.commandedVelocity())
 	}
@@ -294,8 +296,8 @@ func TestHoldGivesWayByPosition(t *testing.T) {
 		var velocity [2]physics.Position
 		for k, stays := range []bool{false, true} {
 			vehicles := []Vehicle{
-				{Controlled: true, Stays: stays, GainPerS: 0.5, Position: at, Target: at, TargetUpM: 100},
-				{Controlled: true, GainPerS: 0.5, Position: at.Sub(physics.Position{EastM: 10.2}), TargetUpM: 100,
+				{Controlled: true, Stays: stays, Loop: PositionLoop{GainPerS: 0.5}, Position: at, Target: at, TargetUpM: 100},
+				{Controlled: true, Loop: PositionLoop{GainPerS: 0.5}, Position: at.Sub(physics.Position{EastM: 10.2}), TargetUpM: 100,
 					Velocity: physics.Position{EastM: 1}, Target: at.Sub(physics.Position{EastM: 10.2})},
 			}
 			if verdict := checker.Check(vehicles, testLimits)[0]; verdict != Corrected {
@@ -318,8 +320,8 @@ func TestPassesOneThatLandsBelow(t *testing.T) {
 	var checker Checker
 	for upM, want := range map[float64]Verdict{95: Held, 71: Held, 69: Kept, 5: Kept} {
 		vehicles := []Vehicle{
-			{Controlled: true, GainPerS: 0.95, Position: physics.Position{EastM: 100, NorthM: 100}, UpM: 100, TargetUpM: 100,
-				Target: physics.Position{EastM: 104, NorthM: 100}},
+			{Controlled: true, Loop: PositionLoop{GainPerS: 0.95}, Position: physics.Position{EastM: 100, NorthM: 100}, UpM: 100,
+				TargetUpM: 100, Target: physics.Position{EastM: 104, NorthM: 100}},
 			{Landing: true, Position: physics.Position{EastM: 116.5, NorthM: 100}, UpM: height.AboveOrigin(upM)},
 		}
 		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != want {
@@ -337,7 +339,7 @@ func TestHeldClearOfAllOthers(t *testing.T) {
 	var checker Checker
 	for heldM, want := range map[float64]float64{114: 110, 110.8: 110.8} {
 		vehicles := []Vehicle{
-			{Controlled: true, Position: physics.Position{EastM: 110, NorthM: 100}, UpM: 100, GainPerS: 0.95,
+			{Controlled: true, Position: physics.Position{EastM: 110, NorthM: 100}, UpM: 100, Loop: PositionLoop{GainPerS: 0.95},
 				HeldAt: &physics.Position{EastM: heldM, NorthM: 100}, Target: physics.Position{EastM: 90, NorthM: 100}, TargetUpM: 100},
 			{Position: physics.Position{EastM: 100, NorthM: 100}, UpM: 100},
 			{Position: physics.Position{EastM: 122, NorthM: 100}, UpM: 100},
@@ -358,7 +360,8 @@ func TestPossiblePathWithCorners(t *testing.T) {
 	}{{physics.Position{EastM: 97, NorthM: 200}, Held}, {physics.Position{EastM: 85, NorthM: 100}, Held},
 		{physics.Position{EastM: 85, NorthM: 130}, Kept}, {physics.Position{EastM: 140, NorthM: 200}, Kept}} {
 		vehicles := []Vehicle{
-			{Controlled: true, GainPerS: 0.95, Position: c.at, TargetUpM: 100, Target: c.at, FeedForwardMPS: physics.Position{EastM: 8.4}},
+			{Controlled: true, Loop: PositionLoop{GainPerS: 0.95}, Position: c.at, TargetUpM: 100, Target: c.at,
+				FeedForwardMPS: physics.Position{EastM: 8.4}},
 			{Position: way[2], TargetUpM: 100, PossiblePath: way},
 		}
 		if verdict := checker.Check(vehicles, testLimits)[0]; verdict != c.want {
@@ -382,7 +385,7 @@ func TestLeavesThePathOfAnother(t *testing.T) {
 		place := func(p [2]float64) physics.Position { return physics.Position{EastM: p[0], NorthM: p[1]} }
 		beside := place(c.to).Add(physics.Position{EastM: 3})
 		vehicles := []Vehicle{
-			{Controlled: true, GainPerS: 0.95, Position: place(c.at), TargetUpM: 100},
+			{Controlled: true, Loop: PositionLoop{GainPerS: 0.95}, Position: place(c.at), TargetUpM: 100},
 			{Position: place(c.to), TargetUpM: 100, PossiblePath: []physics.Position{place(c.from), place(c.to)}},
 		}
 		v := &vehicles[0]
@@ -408,7 +411,8 @@ func TestLeavesThePathTooLate(t *testing.T) {
 	var checker Checker
 	from, home := physics.Position{EastM: 150, NorthM: 260}, physics.Position{EastM: 150, NorthM: 20}
 	vehicles := []Vehicle{
-		{Controlled: true, GainPerS: 0.95, StopsInM: 5, Position: physics.Position{EastM: 149.4, NorthM: 243}, TargetUpM: 100},
+		{Controlled: true, Loop: PositionLoop{GainPerS: 0.95}, StopsInM: 5, Position: physics.Position{EastM: 149.4, NorthM: 243},
+			TargetUpM: 100},
 		{Position: from, TargetUpM: 100, PossiblePath: []physics.Position{home, from}, Velocity: physics.Position{NorthM: -6}},
 	}
 	vehicles[0].Target = vehicles[0].Position
@@ -443,9 +447,9 @@ func TestTurnMargin(t *testing.T) {
 	// One flies west ahead of one that flies north: 10.2 m apart at the closest, if
 	// both followed their commands from now on.
 	pass := []Vehicle{
-		{Controlled: true, Position: physics.Position{EastM: 514, NorthM: 500}, UpM: 100, GainPerS: 0.95,
+		{Controlled: true, Position: physics.Position{EastM: 514, NorthM: 500}, UpM: 100, Loop: PositionLoop{GainPerS: 0.95},
 			Target: physics.Position{EastM: 501, NorthM: 507}, TargetUpM: 100},
-		{Controlled: true, Position: physics.Position{EastM: 500, NorthM: 500}, UpM: 100, GainPerS: 0.95,
+		{Controlled: true, Position: physics.Position{EastM: 500, NorthM: 500}, UpM: 100, Loop: PositionLoop{GainPerS: 0.95},
 			Target: physics.Position{EastM: 500, NorthM: 514}, TargetUpM: 100},
 	}
 	standard := Limits{SpeedMaxMPS: 30, SeparationM: 10, AreaM: 1000, AltitudeM: 100, BandM: 10, FenceM: 20}
@@ -478,7 +482,7 @@ func TestOthersMayNotFollowCommands(t *testing.T) {
 		}
 		for i := range vehicles {
 			v := &vehicles[i]
-			v.GainPerS, v.Target, v.TargetUpM = 1, v.Position.Add(physics.Position{EastM: 20}), 100
+			v.Loop.GainPerS, v.Target, v.TargetUpM = 1, v.Position.Add(physics.Position{EastM: 20}), 100
 		}
 		checker.Check(vehicles, Limits{SpeedMaxMPS: 30, SeparationM: 10, AreaM: 1000, AltitudeM: 100})
 		first, second := &vehicles[0], &vehicles[1]
@@ -500,7 +504,7 @@ func TestHeldWhereNoOtherIs(t *testing.T) {
 	var checker Checker
 	held := physics.Position{EastM: 108, NorthM: 100}
 	vehicles := []Vehicle{
-		{Controlled: true, Position: physics.Position{EastM: 112, NorthM: 100}, UpM: 100, GainPerS: 0.95, HeldAt: &held,
+		{Controlled: true, Position: physics.Position{EastM: 112, NorthM: 100}, UpM: 100, Loop: PositionLoop{GainPerS: 0.95}, HeldAt: &held,
 			Target: physics.Position{EastM: 90, NorthM: 100}, TargetUpM: 100},
 		{Position: physics.Position{EastM: 100, NorthM: 100}, UpM: 100},
 	}
@@ -525,7 +529,7 @@ func TestCheckDoesNotAllocate(t *testing.T) {
 		v.Controlled, v.FenceExempt = i%4 > 0, i%5 == 1
 		v.Position = physics.Position{EastM: 60 * rng.Float64(), NorthM: 60 * rng.Float64()}
 		v.Velocity = physics.Position{EastM: 10 * rng.NormFloat64(), NorthM: 10 * rng.NormFloat64()}
-		v.TargetUpM, v.GainPerS = 100, 0.95
+		v.TargetUpM, v.Loop.GainPerS = 100, 0.95
 		v.Target, v.FeedForwardMPS = v.Position, physics.Position{EastM: 12 * rng.NormFloat64()}
 		v.PossiblePath = []physics.Position{{EastM: 200, NorthM: 200}, v.Position}
 	}

@@ -31,7 +31,7 @@ const (
 type ardupilot struct{}
 
 var ardupilotTraits = traits{
-	name: "ardupilot", capacityParameter: "BATT_CAPACITY", gainPerS: 1, relayedBatteryID: -1,
+	name: "ardupilot", capacityParameter: "BATT_CAPACITY", gainPerS: 1, slowsBy: 0.5, relayedBatteryID: -1,
 	otherBatteries: "of one that feeds no motor set BATT2_MONITOR (BATT3_MONITOR, ...) 0; of packs that all do, have id 0 be the sum: " +
 		"BATT_MONITOR 10, with each pack on a monitor of its own",
 	takeoffRetryS: 4, preArmByMode: true, heartbeatsCount: true, restCellV: [2]float64{copterCellEmptyV, copterCellFullV},

@@ -142,10 +142,11 @@ const (
 // loop alone would command gain x the rest of the leg, 8 m/s at its start and nothing
 // at its end; the feed-forward is the difference.
 func (a *aircraft) reference(now float64) (at, feed physics.Position) {
-	switch a.trajectory.kind {
+	switch loop := a.params.positionLoop(); a.trajectory.kind {
 	case trajectoryLeg:
 		left := max(1-(now-a.trajectory.setAtS), 0) // of the slot
-		return a.trajectory.from.Add(a.trajectory.displacementM), a.trajectory.displacementM.Scale(1 - a.params.gainPerS()*left)
+		step := a.trajectory.displacementM
+		return a.trajectory.from.Add(step), step.Sub(loop.Approach(step.Scale(left)))
 	case trajectoryTransit:
 		if a.waitsAt != nil {
 			return *a.waitsAt, physics.Position{}
@@ -154,7 +155,7 @@ func (a *aircraft) reference(now float64) (at, feed physics.Position) {
 		d := a.trajectory.target.Sub(from)
 		if r := d.Norm(); r > a.trajectory.speedMPS {
 			step := d.Scale(a.trajectory.speedMPS / r)
-			return from.Add(step), step.Scale(1 - a.params.gainPerS())
+			return from.Add(step), step.Sub(loop.Approach(step))
 		}
 		return a.trajectory.target, physics.Position{}
 	case trajectoryHold: // where it comes to rest, or turns: one that follows late would be flown back a long way

@@ -88,6 +88,7 @@ type traits struct {
 
 	capacityParameter string  // what a pack holds
 	gainPerS          float64 // default gain of its position loop
+	slowsBy           float64 // the share of its acceleration by which that slows down; 0: the loop is linear
 	otherBatteries    string  // what to do about batteries that are not metered, beside unplugging them
 	relayedBatteryID  int     // BATTERY_STATUS id of a battery measured outside the autopilot; -1: none can be
 

@@ -743,8 +743,8 @@ func TestLagIsMadeUpFor(t *testing.T) {
 		at(20 - c.lagM)
 		b.Leg(1, physics.Position{EastM: 20})
 		target, feed := a.reference(b.nowS())
-		asked := feed.EastM + a.params.gainPerS()*(target.EastM-a.position.EastM)
-		if want := 20 + a.params.gainPerS()*c.madeUpM; math.Abs(asked-want) > 1e-9 {
+		asked := feed.EastM + a.params.positionLoop().GainPerS*(target.EastM-a.position.EastM)
+		if want := 20 + a.params.positionLoop().GainPerS*c.madeUpM; math.Abs(asked-want) > 1e-9 {
 			t.Errorf("%v m behind its leg it is asked for %v m/s, want %v", c.lagM, asked, want)
 		}
 	}

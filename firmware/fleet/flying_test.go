@@ -9,6 +9,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
+	"prefdt/firmware/envelope"
 	"prefdt/firmware/height"
 	"prefdt/inference/physics"
 )
@@ -208,7 +209,10 @@ func (v *flier) step(s float64) {
 		return
 	}
 	v.landed = false
-	const gain = 0.95
+	loop := envelope.PositionLoop{GainPerS: 0.95}
+	if v.copter { // as measured
+		loop = envelope.PositionLoop{GainPerS: 1, SlowsMPSS: v.accelMPSS / 2}
+	}
 	to, up, cruise, feed := v.hold, v.holdUpM, 5.0, physics.Position{}
 	switch {
 	case does == RoleCommanded && v.copter && v.nowS()-v.setpointS > 1: // it stops
@@ -218,7 +222,7 @@ func (v *flier) step(s float64) {
 	case does == RoleReturn && v.position.Sub(v.hold).Norm() < 1, does == RoleLand:
 		up = height.AboveOrigin(math.Inf(-1))
 	}
-	want := to.Sub(v.position).Scale(gain).Add(feed)
+	want := loop.Approach(to.Sub(v.position)).Add(feed)
 	if r := want.Norm(); r > cruise {
 		want = want.Scale(cruise / r)
 	}

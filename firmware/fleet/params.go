@@ -10,6 +10,7 @@ import (
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 
+	"prefdt/firmware/envelope"
 	"prefdt/firmware/height"
 )
 
@@ -90,11 +91,13 @@ func decimal(x float32) float64 {
 	return d
 }
 
-func (p *Parameters) gainPerS() float64 {
+func (p *Parameters) positionLoop() envelope.PositionLoop {
+	kind := p.kind().traits()
+	loop := envelope.PositionLoop{GainPerS: kind.gainPerS, SlowsMPSS: kind.slowsBy * p.AccelMPSS}
 	if p.GainPerS > 0 && p.GainPerS <= 2 {
-		return p.GainPerS
+		loop.GainPerS = p.GainPerS
 	}
-	return p.kind().traits().gainPerS
+	return loop
 }
 
 // ClimbS is how long a take-off to a height takes, spooling up and slowing down included.

@@ -39,7 +39,7 @@ func (f *Fleet) tick() {
 		path := a.possiblePath(now)
 		v := envelope.Vehicle{
 			Controlled: stream && !a.silent(now), Position: path[len(path)-1], PossiblePath: path, UpM: a.upM,
-			Velocity: a.velocity, TargetUpM: f.Limits.AltitudeM, GainPerS: a.params.gainPerS(), HeldAt: a.heldAt,
+			Velocity: a.velocity, TargetUpM: f.Limits.AltitudeM, Loop: a.params.positionLoop(), HeldAt: a.heldAt,
 		}
 		v.LagS, v.StopsInM = a.params.kind().motion(&a.params)
 		v.LagS += a.updateDelayS(now)

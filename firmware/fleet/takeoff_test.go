@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -207,6 +208,28 @@ func TestExpiredSetpointsHaveNoVelocity(t *testing.T) {
 	})
 	if w.counts.Corrected == before || w.levelM < 10 {
 		t.Errorf("%d setpoints were corrected, %.1f m near each other", w.counts.Corrected-before, w.levelM)
+	}
+}
+
+// A transit is flown at the speed of least power by an ArduCopter too, whose position loop slows down long before its target.
+func TestCopterTransitsFlyBestSpeed(t *testing.T) {
+	for _, slow := range []bool{false, true} {
+		from := physics.Position{EastM: 100, NorthM: 400}
+		w := newCopterSky(t, slow, from)
+		w.fliers[0].aloft(from, 100)
+		w.fly(time.Second, nil)
+		if err := w.Resume(resume(1, false)); err != nil {
+			t.Fatal(err)
+		}
+		fly := func(d time.Duration) {
+			w.fly(d, func() bool { w.Goto(1, from.Add(physics.Position{EastM: 800})); return false })
+		}
+		fly(20 * time.Second)
+		at := w.fliers[0].position.EastM
+		fly(20 * time.Second)
+		if mps, best := (w.fliers[0].position.EastM-at)/20, w.transitSpeedMPS(); math.Abs(mps-best) > 0.3 {
+			t.Errorf("slow %v: flown at %.1f m/s, want %.1f", slow, mps, best)
+		}
 	}
 }
 

@@ -80,7 +80,8 @@ func (f *flight) groundM(a *aircraft, p point) float64 {
 }
 
 type arrival struct {
-	timeS float64
+	timeS     float64
+	slowsMPSS float64 // see airframe
 	*record.Got
 }
 
@@ -202,7 +203,7 @@ func load(r io.Reader) (*flight, error) {
 		case l.State != nil && a != nil:
 			a.states = append(a.states, state{timeS: l.TimeS, State: *l.State})
 		case l.Got != nil && a != nil:
-			a.got = append(a.got, arrival{l.TimeS, l.Got})
+			a.got = append(a.got, arrival{l.TimeS, a.slowsMPSS, l.Got})
 		case l.Heartbeat != nil && a != nil:
 			a.beats = append(a.beats, heartbeat{l.TimeS, l.Heartbeat})
 		case l.MQTT != nil:
@@ -670,10 +671,11 @@ type airframe struct {
 	slowBelowM float64
 	climbMPS   float64 // by setpoints
 	stopsInM   float64 // an ArduCopter that is to hold, beyond what PX4 takes
+	slowsMPSS  float64 // an ArduCopter's position loop approaches a target no faster than it can slow down by
 }
 
 func airframeOf(a *record.Aircraft) (f airframe) {
-	const cm, lagM, slowLagM, slowClimbMPS = 0.01, 13, 27, 0.5
+	const cm, lagM, slowLagM, slowClimbMPS, accelMPSS = 0.01, 13, 27, 0.5, 5
 	x, copter := a.Parameters, strings.HasPrefix(a.Autopilot, "ardu")
 	switch {
 	case a.Unheard && copter: // nothing bounds a descent, and an ArduCopter may be the slowest
@@ -682,9 +684,9 @@ func airframeOf(a *record.Aircraft) (f airframe) {
 		return airframe{speedMPS: a.SpeedMaxMPS, landMPS: math.Inf(1)}
 	case copter:
 		f = airframe{cm * x["WPNAV_SPEED"], cm * x["WPNAV_SPEED_DN"], cm * x["LAND_SPEED"], cm * x["LAND_ALT_LOW"],
-			cm * x["WPNAV_SPEED_UP"], lagM}
+			cm * x["WPNAV_SPEED_UP"], lagM, accelMPSS / 2}
 		if x["WPNAV_ACCEL"] > 0 {
-			f.stopsInM = slowLagM
+			f.stopsInM, f.slowsMPSS = slowLagM, cm*x["WPNAV_ACCEL"]/2
 		}
 	default:
 		f = airframe{speedMPS: x["MPC_XY_VEL_MAX"], descentMPS: autopilot.DescentShare * x["MPC_Z_V_AUTO_DN"],

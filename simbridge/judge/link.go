@@ -684,6 +684,11 @@ func vectorOf(n [3]record.Number) point { return point{float64(n[0]), float64(n[
 // lags behind is in it.
 func (g *arrival) requestedM() point {
 	p, v := sub(vectorOf(g.Setpoint.PositionM), g.Position), vectorOf(g.Setpoint.VelocityMPS)
+	if d := horizontalM(p); g.slowsMPSS > 0 && d > g.slowsMPSS { // after ArduPilot's sqrt_controller
+		for k := range p {
+			p[k] *= math.Sqrt(2*g.slowsMPSS*(d-g.slowsMPSS/2)) / d
+		}
+	}
 	return point{p[0] + v[0], p[1] + v[1], 0}
 }
 

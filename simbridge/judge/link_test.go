@@ -78,7 +78,7 @@ func sent(a *aircraft, timeS float64, g record.Got) arrival {
 	if g.Target == 0 {
 		g.Target = a.number
 	}
-	return arrival{timeS, &g}
+	return arrival{timeS: timeS, Got: &g}
 }
 
 // judged derives what a flight needs, and judges it by the rules of links.

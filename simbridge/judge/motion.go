@@ -480,8 +480,10 @@ func (c *check) comesHome() {
 			}
 			waitS += settleS
 			if horizontalM(sub(other, home)) < nearHomesM+max(a.stopsInM, o.stopsInM) {
+				downS := min(o.touchdownAfter(fromS), c.endS)
+				returned := o.in(func(s *state) bool { return s.Mode == rtl && !s.OnGround }) // it may fly anywhere until it is down
 				if waitS += o.descentS(s.PositionM[2]); (spans{{fromS, fromS + turnS}}).without(o.led).lengthS() == 0 &&
-					!c.fault(o.number, "link_loss").touches(fromS, min(o.touchdownAfter(fromS), c.endS)) { // else nothing shows it
+					!returned.or(c.fault(o.number, "link_loss")).touches(fromS, downS) { // else nothing shows it
 					waitS -= o.descentS(s.PositionM[2] - passesM) // it comes down once the other is so much lower
 				}
 			}

@@ -109,6 +109,29 @@ func TestRejoinsAfterGap(t *testing.T) {
 	}
 }
 
+// One that its autopilot returns is passed only once it is down, which another with a near home waits for.
+func TestWaitsForReturned(t *testing.T) {
+	for mode, broken := range map[string]int{rtl: 0, land: 1} {
+		const downS = 360
+		f := wholeFlight()
+		a := f.aircraft[1]
+		a.stopsInM = 27
+		f.from(1, landsS, homeS, func(s *state) { s.Mode = mode })
+		f.from(2, landsS, wholeS, func(s *state) { s.State = wholeState(a, landsS-1) })
+		for n := range 10 * int(downS-wholeS+10) {
+			at := wholeS + float64(n)/10
+			a.states = append(a.states, state{timeS: at, State: wholeState(a, landsS-1)})
+			if at >= downS {
+				a.states[len(a.states)-1].State = wholeState(a, wholeS)
+			}
+		}
+		f.endS = downS + 10
+		if got := judgedWhole(f)["return"]; got.Broken != broken {
+			t.Errorf("%s: %+v", mode, got)
+		}
+	}
+}
+
 // After a stop setpoints slow a PX4 down before its own Hold does, and once a disk is back they end its failsafe's Hold at once.
 func TestSlowsAndRejoins(t *testing.T) {
 	for _, x := range []struct {

@@ -45,7 +45,7 @@ func TestToldRules(t *testing.T) {
 			for at := 50.5; at < f.endS; at++ {
 				a.beats = append(a.beats, heartbeat{at, &record.Heartbeat{Mode: offboard, Armed: true}})
 				if n == 0 {
-					a.got = append(a.got, arrival{at, &record.Got{Other: "Heartbeat", Mode: offboard}})
+					a.got = append(a.got, arrival{timeS: at, Got: &record.Got{Other: "Heartbeat", Mode: offboard}})
 				}
 			}
 		}
