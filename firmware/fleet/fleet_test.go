@@ -367,7 +367,9 @@ func TestTakeOffWaitsForAircraftNear(t *testing.T) {
 		{8, 0, PhasePilot, &up, trajectory{}, true, 0},
 		{10, 0, PhaseEngaging, &up, trajectory{}, false, 0}, {10, 0, PhaseClimbing, &up, trajectory{}, false, 0},
 		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: 16}}, false, 0}, // it has arrived
-		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: 90}}, true, 0},
+		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: -90}}, true, 0},
+		{15, 5, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: 20}}, true, 0},
+		{11, 0.8, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: 14}}, false, 0}, // others push it
 		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryLeg, displacementM: physics.Position{EastM: 5}}, true, 0},
 		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryLeg}, false, 0},
 		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: 90}}, false, 10},

@@ -160,6 +160,7 @@ func (f *Fleet) climbBlocked(a *aircraft, now float64) bool {
 				continue
 			}
 			near = f.Limits.SeparationM - climbMarginM
+		case b.passesSlowly(a, near):
 		case moves && b.phase != PhaseFlying: // it gives way to nobody
 			path = append(path, path[len(path)-1].Add(b.velocity.Scale(passS)))
 			fallthrough
@@ -176,6 +177,13 @@ func (f *Fleet) climbBlocked(a *aircraft, now float64) bool {
 	}
 	a.takeoffWaits = false
 	return false
+}
+
+// passesSlowly is whether it flies slowly on a way to its start that stays clear of another, as the envelope keeps it too: gusts, and
+// others that push it off its start, move it for minutes, and some autopilots disarm one that waits for ten seconds.
+func (a *aircraft) passesSlowly(other *aircraft, clearM float64) bool {
+	return a.phase == PhaseFlying && !a.homeward && a.trajectory.kind == trajectoryTransit && a.velocity.Norm() < slowMPS &&
+		distanceToPath(other.position, []physics.Position{a.position, a.trajectory.target}) >= clearM
 }
 
 // climbsBefore is whether, of two that climb, this one goes first: the one that has come
