@@ -379,7 +379,7 @@ func TestTakeOffWaitsForAircraftNear(t *testing.T) {
 			control: control{phase: PhaseClimbing, launchedS: 100}}
 		b := &aircraft{number: 2, located: true, armed: true, landed: c.landed, positionS: 100,
 			position: physics.Position{EastM: c.apartM}, velocity: physics.Position{NorthM: c.speed},
-			control: control{phase: c.phase, trajectory: c.trajectory, stillSinceS: 99 - c.stillS}}
+			control: control{phase: c.phase, trajectory: c.trajectory, slowSinceS: 99 - c.stillS}}
 		f.aircraft = []*aircraft{a, b}
 		if out, _ := a.fly(f, 100); (len(out) == 0) != c.wait || a.takeoffWaits != c.wait {
 			t.Errorf("%+v: sent %v", c, out)

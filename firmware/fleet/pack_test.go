@@ -250,6 +250,19 @@ func TestSwapByMessages(t *testing.T) {
 	if got := drawn(); got < 40e3 || strings.Contains(log.String(), "another battery") {
 		t.Errorf("a charge that jumped at disarming made it full: %v J drawn\n%s", got, &log)
 	}
+	counted := drawn()
+	send(10, 440, 30) // misread for a while, on the ground
+	send(100, 440, 30)
+	if got := drawn(); math.Abs(got-counted) > 1 {
+		t.Errorf("a charge that was low on the ground alone changed %v J drawn into %v", counted, got)
+	}
+	v.armed, v.landed = true, false
+	send(10, 442, 30) // it had lost most of its charge, which no counter shows
+	v.armed, v.landed = false, true
+	send(100, 442, 30)
+	if got := drawn(); got < 0.85*v.view().CapacityJ {
+		t.Errorf("a charge of a tenth in flight jumped at disarming: %v J drawn of %v", got, v.view().CapacityJ)
+	}
 	v.bootMS = 1000 // and now the pack is changed
 	send(100, 0, 30)
 	if got := drawn(); got > 500 || strings.Count(log.String(), "another battery is fitted") != 1 {

@@ -51,8 +51,9 @@ var toldRules = []Rule{
 	{"leaves in time", "statuses, true charge of one that serves", "the reserve, 0.95 of the least way home and of the wait for those in " +
 		"the air beside it, less 2 kJ, and in wind 0.8", "paper, C6", (*check).leavesInTime},
 	{"kept up", "statuses, the budget", "no slot in which one leaves that the crew lets not land", contract + "budgets", (*check).keptUp},
-	{"stalled loop", "HEARTBEATs that arrive at an ArduCopter in GUIDED, beacons, statuses", "none of the leader's 14 s after the last " +
-		"decision, so that it comes home, while its straight way there is 13 m clear of all in the air", "docs/failures.md", (*check).stalledLoop},
+	{"stalled loop", "HEARTBEATs that arrive at an ArduCopter in GUIDED in the air, beacons, statuses",
+		"none of the leader's 14 s after the last decision, so that it comes home, while its way there is 13 m clear of all in the air",
+		"docs/failures.md", (*check).stalledLoop},
 	{"floor to touchdown", "statuses, true joules and power", "what was drawn, least_up to the end and all descents; and all ways home",
 		contract + "budgets", (*check).floorToTouchdown},
 }
@@ -558,8 +559,9 @@ func (c *check) stalledLoop() {
 			continue
 		}
 		for g := range a.receives((*arrival).isHeartbeat) {
-			if last, _ := slices.BinarySearch(decidedS, g.timeS); g.Mode == offboard && a.isLed(g.timeS) && last > 0 &&
-				c.wayHomeM(a, g.timeS) >= clearM && !c.excusesAny(a.number, g.timeS, "broker away", "leader away") {
+			last, _ := slices.BinarySearch(decidedS, g.timeS)
+			if g.Mode == offboard && a.isLed(g.timeS) && a.inAir.contains(g.timeS) && last > 0 &&
+				c.wayHomeM(a, g.timeS) >= clearM+2*a.toldM() && !c.excusesAny(a.number, g.timeS, "broker away", "leader away") {
 				ageS := g.timeS - decidedS[last-1]
 				c.atMost(g.timeS, ageS, endS+commitS+a.linkSlackS(), "aircraft %d has a HEARTBEAT of its leader, which decided nothing "+
 					"for %.1f s", a.number, ageS)
@@ -580,7 +582,7 @@ func (c *check) wayHomeM(a *aircraft, timeS float64) float64 {
 		}
 		from := b.at(timeS).PositionM
 		to, ok := b.homeAt(timeS)
-		if !ok || !b.isCopter() {
+		if !ok || !b.isCopter() && b.at(timeS).Mode != rtl {
 			to = from
 		}
 		for k := range steps + 1 {
