@@ -250,19 +250,6 @@ func TestSwapByMessages(t *testing.T) {
 	if got := drawn(); got < 40e3 || strings.Contains(log.String(), "another battery") {
 		t.Errorf("a charge that jumped at disarming made it full: %v J drawn\n%s", got, &log)
 	}
-	counted := drawn()
-	send(10, 440, 30) // misread for a while, on the ground
-	send(100, 440, 30)
-	if got := drawn(); math.Abs(got-counted) > 1 {
-		t.Errorf("a charge that was low on the ground alone changed %v J drawn into %v", counted, got)
-	}
-	v.armed, v.landed = true, false
-	send(10, 442, 30) // it had lost most of its charge, which no counter shows
-	v.armed, v.landed = false, true
-	send(100, 442, 30)
-	if got := drawn(); got < 0.85*v.view().CapacityJ {
-		t.Errorf("a charge of a tenth in flight jumped at disarming: %v J drawn of %v", got, v.view().CapacityJ)
-	}
 	v.bootMS = 1000 // and now the pack is changed
 	send(100, 0, 30)
 	if got := drawn(); got > 500 || strings.Count(log.String(), "another battery is fitted") != 1 {
@@ -270,6 +257,22 @@ func TestSwapByMessages(t *testing.T) {
 	}
 	if s := b.SavedState()[0]; math.Abs(s.Pack.FittedJ+drawn()-s.Meter.SpentJ) > 1 {
 		t.Errorf("saved: %+v, the meter at %v", s.Pack, s.Meter.SpentJ)
+	}
+	counted := drawn()
+	for _, percent := range []int8{50, 20, 10, 100} { // misread for a while, on the ground
+		send(percent, 0, 30)
+	}
+	if got := drawn(); math.Abs(got-counted) > 1 {
+		t.Errorf("a charge that was low on the ground alone changed %v J drawn into %v", counted, got)
+	}
+	v.armed, v.landed = true, false
+	for percent := int8(99); percent >= 10; percent-- { // it lost most of its charge, which its counter does not show
+		send(percent, 0, 3)
+	}
+	v.armed, v.landed = false, true
+	send(100, 0, 30)
+	if got := drawn(); got < 0.85*v.view().CapacityJ {
+		t.Errorf("a charge of a tenth in flight jumped at disarming: %v J drawn of %v", got, v.view().CapacityJ)
 	}
 }
 
