@@ -148,6 +148,7 @@ func (a *aircraft) updatePack(f *Fleet, now float64) {
 	case atRest && p.Flown != nil && !p.restarted(r) && a.meter.Charge() >= *p.Flown+fullerCharge:
 		// Some monitors say full as it disarms, and their counters go on: the charge in flight is all that is known.
 		p.FittedJ = math.Min(p.FittedJ, a.meter.DrawnJ(now)-(1-*p.Flown)*a.meter.CapacityJ)
+		p.Charge = p.Flown // so that a swap shows
 	}
 	if p.Charge != nil && atRest && p.restarted(r) && a.meter.Charge() > most { // the charge before its boot is the last that was measured
 		p.FittedJ = math.Min(p.FittedJ, a.meter.DrawnJ(now)-(1-*p.Charge)*a.meter.CapacityJ)

@@ -274,6 +274,11 @@ func TestSwapByMessages(t *testing.T) {
 	if got := drawn(); got < 0.85*v.view().CapacityJ {
 		t.Errorf("a charge of a tenth in flight jumped at disarming: %v J drawn of %v", got, v.view().CapacityJ)
 	}
+	v.bootMS = 1000
+	send(100, 0, 30)
+	if got := drawn(); got > 500 {
+		t.Errorf("after another swap %v J are drawn", got)
+	}
 }
 
 // An ArduCopter that is booted on a used pack counts from full. Its charge before is remembered; a voltage at rest that
