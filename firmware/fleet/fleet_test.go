@@ -372,7 +372,8 @@ func TestTakeOffWaitsForAircraftNear(t *testing.T) {
 		{11, 0.8, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: 14}}, false, 0}, // others push it
 		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryLeg, displacementM: physics.Position{EastM: 5}}, true, 0},
 		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryLeg}, false, 0},
-		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: 90}}, false, 10},
+		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: -90}}, false, 4}, // it waits itself
+		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryLeg, displacementM: physics.Position{EastM: 5}}, false, 10},
 	} {
 		f := &Fleet{Log: slog.New(slog.DiscardHandler), Limits: envelope.Limits{SeparationM: 10, AltitudeM: 100, BandM: 20}}
 		a := &aircraft{number: 1, located: true, landed: &down, channel: channels[0], heartbeatS: 100,
