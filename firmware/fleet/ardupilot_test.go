@@ -421,6 +421,33 @@ func TestCopterNoticesAStalledLoop(t *testing.T) {
 	}
 }
 
+// Nobody steers one that returns from a stalled loop: none does through another, nor two through each other.
+func TestStalledLoopReturnsNoneThroughAnother(t *testing.T) {
+	for name, c := range map[string]struct {
+		at, home physics.Position
+		role     Role
+		want     bool
+	}{
+		"it hovers beside its home":   {physics.Position{EastM: 6}, physics.Position{EastM: 6}, RoleHold, false},
+		"it hovers beside its way":    {physics.Position{EastM: 8, NorthM: 50}, physics.Position{EastM: 90}, RoleHold, false},
+		"it hovers at the next home":  {physics.Position{EastM: 12}, physics.Position{EastM: 12}, RoleHold, true},
+		"it comes home by itself":     {physics.Position{EastM: 40, NorthM: 50}, physics.Position{EastM: -40, NorthM: 50}, RoleReturn, false},
+		"it hovers beyond":            {physics.Position{EastM: 40, NorthM: 50}, physics.Position{EastM: -40, NorthM: 50}, RoleHold, true},
+		"the same way, side by side":  {physics.Position{EastM: 12, NorthM: 99}, physics.Position{EastM: 12}, RoleReturn, true},
+		"it was returned to its home": {physics.Position{EastM: 12}, physics.Position{EastM: 12}, RoleReturn, true},
+	} {
+		v := copterFlying(t)
+		f, a := v.Fleet, v.Fleet.aircraft[0]
+		a.position, a.home = physics.Position{NorthM: 100}, &physics.Position{}
+		b := f.aircraft[1]
+		b.located, b.armed, b.landed, b.position, b.home, b.params = true, true, new(false), c.at, &c.home, a.params
+		b.mode = a.params.kind().mode(c.role)
+		if got := f.returnsClear(a); got != c.want {
+			t.Errorf("%s: its way is clear: %v", name, got)
+		}
+	}
+}
+
 func flyingVehicle(t *testing.T) *simVehicle {
 	v := newSimVehicle(newFixture(t), 1, physics.Position{EastM: 300, NorthM: 300})
 	v.simulate(time.Second, nil)

@@ -94,7 +94,7 @@ type control struct {
 	setpointExpiredS  float64          // when a setpoint last was older than two slots
 	requestedS        float64          // the last request for streams or parameters
 	requestRounds     int
-	stillSinceS       float64           // it has had a way to go and has not moved
+	slowSinceS        float64           // it has had a way to go and has not been faster than slowMPS
 	takeoffWaits      bool              // its take-off waits for another aircraft near its climb
 	heldAt            *physics.Position // by the envelope; nil: it is not
 	climbFrom         *physics.Position // where it climbs by setpoints before it flies on; nil: it does not

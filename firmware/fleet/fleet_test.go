@@ -367,17 +367,20 @@ func TestTakeOffWaitsForAircraftNear(t *testing.T) {
 		{8, 0, PhasePilot, &up, trajectory{}, true, 0},
 		{10, 0, PhaseEngaging, &up, trajectory{}, false, 0}, {10, 0, PhaseClimbing, &up, trajectory{}, false, 0},
 		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: 16}}, false, 0}, // it has arrived
-		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: 90}}, true, 0},
+		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: -90}}, true, 0},
+		{15, 5, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: 20}}, true, 0},
+		{11, 0.8, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: 14}}, false, 0}, // others push it
 		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryLeg, displacementM: physics.Position{EastM: 5}}, true, 0},
 		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryLeg}, false, 0},
-		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: 90}}, false, 10},
+		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryTransit, target: physics.Position{EastM: -90}}, false, 4}, // it waits itself
+		{15, 0, PhaseFlying, &up, trajectory{kind: trajectoryLeg, displacementM: physics.Position{EastM: 5}}, false, 10},
 	} {
 		f := &Fleet{Log: slog.New(slog.DiscardHandler), Limits: envelope.Limits{SeparationM: 10, AltitudeM: 100, BandM: 20}}
 		a := &aircraft{number: 1, located: true, landed: &down, channel: channels[0], heartbeatS: 100,
 			control: control{phase: PhaseClimbing, launchedS: 100}}
 		b := &aircraft{number: 2, located: true, armed: true, landed: c.landed, positionS: 100,
 			position: physics.Position{EastM: c.apartM}, velocity: physics.Position{NorthM: c.speed},
-			control: control{phase: c.phase, trajectory: c.trajectory, stillSinceS: 99 - c.stillS}}
+			control: control{phase: c.phase, trajectory: c.trajectory, slowSinceS: 99 - c.stillS}}
 		f.aircraft = []*aircraft{a, b}
 		if out, _ := a.fly(f, 100); (len(out) == 0) != c.wait || a.takeoffWaits != c.wait {
 			t.Errorf("%+v: sent %v", c, out)

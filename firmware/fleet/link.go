@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"net"
 	"strconv"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"github.com/bluenviron/gomavlib/v3/pkg/frame"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
+	"prefdt/inference/physics"
 	"prefdt/telemetry"
 	"prefdt/telemetry/datagram"
 )
@@ -428,7 +430,7 @@ func (f *Fleet) beat(now float64) (sent bool) {
 // and as a ground station where that is safe: some autopilots send texts to these alone.
 //
 // Where HEARTBEATs tell an autopilot that its leader lives, they end with the setpoints of a
-// loop that stalls.
+// loop that stalls, unless it would return through another aircraft.
 func (f *Fleet) sendHeartbeats() {
 	heartbeat := func(as common.MAV_TYPE) message.Message {
 		return &common.MessageHeartbeat{Type: as, Autopilot: common.MAV_AUTOPILOT_INVALID, SystemStatus: common.MAV_STATE_ACTIVE,
@@ -436,13 +438,14 @@ func (f *Fleet) sendHeartbeats() {
 	}
 	for _, l := range f.links {
 		for c := range l.channels {
-			known, safe, stalled := false, true, false
+			known, safe, stalled, blocked := false, true, false, false
 			for _, a := range l.aircraft {
 				if a.channel == c {
-					known, safe, stalled = true, safe && a.params.ignoresGCSLoss(), stalled || a.leaderStalled()
+					known, safe = true, safe && a.params.ignoresGCSLoss()
+					stalled, blocked = stalled || a.leaderStalled(), blocked || a.leaderStalled() && !f.returnsClear(a)
 				}
 			}
-			if stalled {
+			if stalled && !blocked {
 				continue
 			}
 			f.send(l, c, nil, heartbeat(common.MAV_TYPE_ONBOARD_CONTROLLER))
@@ -457,6 +460,32 @@ func (f *Fleet) sendHeartbeats() {
 // its autopilot would take the leader's HEARTBEATs for a sign that all is well.
 func (a *aircraft) leaderStalled() bool {
 	return a.params.kind().traits().heartbeatsCount && a.controlled() && a.armed && a.trajectory.ended
+}
+
+// returnsClear is whether a way home that nobody steers is clear of the others, and of the way home of one with a lower number that
+// returns likewise. Others may hover where their setpoints ended: this one hovers too until its way is clear.
+func (f *Fleet) returnsClear(a *aircraft) bool {
+	const beyondM, stepM = 1.5, 2.0 // a return ends so far beyond the home
+	if a.home == nil {
+		return true
+	}
+	way := []physics.Position{a.position, *a.home}
+	for _, b := range f.aircraft {
+		if b == a || !b.isObstacle() {
+			continue
+		}
+		to := b.position
+		if b.home != nil && (b.role() == RoleReturn || b.number < a.number && b.leaderStalled()) {
+			to = *b.home
+		}
+		for steps, k := math.Ceil(to.Sub(b.position).Norm()/stepM), 0.0; k <= steps; k++ {
+			at := b.position.Add(to.Sub(b.position).Scale(k / max(steps, 1)))
+			if distanceToPath(at, way) < f.Limits.SeparationM+beyondM {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // sequenceFilter detects messages that arrive after a later one of their kind. Positions are

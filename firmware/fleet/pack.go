@@ -17,6 +17,7 @@ type Pack struct {
 
 	// As it was last seen: a fuller one whose counter, or autopilot, began again is another.
 	Charge     *float64 `json:"charge,omitempty"`    // the least, since it was last in flight; never changed in place
+	Flown      *float64 `json:"flown,omitempty"`     // the last charge in flight; likewise
 	VoltageV   float64  `json:"voltage_v,omitempty"` // at rest; 0: not known
 	ConsumedHJ float64  `json:"consumed_hj,omitempty"`
 	BootS      float64  `json:"boot_s,omitempty"`
@@ -140,6 +141,14 @@ func (a *aircraft) updatePack(f *Fleet, now float64) {
 	if drawnJ := a.meter.DrawnJ(now) - p.FittedJ; p.show(r, a.meter.Charge(), most, drawnJ/a.meter.CapacityJ, atRest) {
 		p.FittedJ = a.meter.DrawnJ(now)
 		f.Log.Info("another battery is fitted", "aircraft", a.number, "drawn_from_the_last_j", drawnJ)
+	}
+	switch {
+	case a.inAir():
+		p.Flown = p.Charge
+	case atRest && p.Flown != nil && !p.restarted(r) && a.meter.Charge() >= *p.Flown+fullerCharge:
+		// Some monitors say full as it disarms, and their counters go on: the charge in flight is all that is known.
+		p.FittedJ = math.Min(p.FittedJ, a.meter.DrawnJ(now)-(1-*p.Flown)*a.meter.CapacityJ)
+		p.Charge = p.Flown // so that a swap shows
 	}
 	if p.Charge != nil && atRest && p.restarted(r) && a.meter.Charge() > most { // the charge before its boot is the last that was measured
 		p.FittedJ = math.Min(p.FittedJ, a.meter.DrawnJ(now)-(1-*p.Charge)*a.meter.CapacityJ)

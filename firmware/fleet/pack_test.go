@@ -258,6 +258,27 @@ func TestSwapByMessages(t *testing.T) {
 	if s := b.SavedState()[0]; math.Abs(s.Pack.FittedJ+drawn()-s.Meter.SpentJ) > 1 {
 		t.Errorf("saved: %+v, the meter at %v", s.Pack, s.Meter.SpentJ)
 	}
+	counted := drawn()
+	for _, percent := range []int8{50, 20, 10, 100} { // misread for a while, on the ground
+		send(percent, 0, 30)
+	}
+	if got := drawn(); math.Abs(got-counted) > 1 {
+		t.Errorf("a charge that was low on the ground alone changed %v J drawn into %v", counted, got)
+	}
+	v.armed, v.landed = true, false
+	for percent := int8(99); percent >= 10; percent-- { // it lost most of its charge, which its counter does not show
+		send(percent, 0, 3)
+	}
+	v.armed, v.landed = false, true
+	send(100, 0, 30)
+	if got := drawn(); got < 0.85*v.view().CapacityJ {
+		t.Errorf("a charge of a tenth in flight jumped at disarming: %v J drawn of %v", got, v.view().CapacityJ)
+	}
+	v.bootMS = 1000
+	send(100, 0, 30)
+	if got := drawn(); got > 500 {
+		t.Errorf("after another swap %v J are drawn", got)
+	}
 }
 
 // An ArduCopter that is booted on a used pack counts from full. Its charge before is remembered; a voltage at rest that

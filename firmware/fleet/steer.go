@@ -17,8 +17,8 @@ import (
 // whether a setpoint is due; the gate decides whether they may be sent.
 func (a *aircraft) steer(f *Fleet, now float64) (out []message.Message, stream bool) {
 	a.checkReception(f, now)
-	if !a.hasWayToGo() || a.velocity.Norm() > stillMPS {
-		a.stillSinceS = now
+	if !a.hasWayToGo() || a.velocity.Norm() > slowMPS {
+		a.slowSinceS = now
 	}
 	if !a.fresh(now) || !a.controlled() {
 		return nil, false
@@ -160,10 +160,11 @@ func (f *Fleet) climbBlocked(a *aircraft, now float64) bool {
 				continue
 			}
 			near = f.Limits.SeparationM - climbMarginM
+		case b.passes(a, near, now):
 		case moves && b.phase != PhaseFlying: // it gives way to nobody
 			path = append(path, path[len(path)-1].Add(b.velocity.Scale(passS)))
 			fallthrough
-		case moves || b.phase == PhaseFlying && b.hasWayToGo() && now-b.stillSinceS < passS: // else this one may be what it waits for
+		case moves || b.phase == PhaseFlying && b.hasWayToGo() && now-b.slowSinceS < passS: // else this one may be what it waits for
 			near = climbClearanceSeparations * f.Limits.SeparationM
 		}
 		if d := distanceToPath(a.position, path); d < near {
@@ -176,6 +177,17 @@ func (f *Fleet) climbBlocked(a *aircraft, now float64) bool {
 	}
 	a.takeoffWaits = false
 	return false
+}
+
+// passes is whether it flies slowly, or away from another, on a way to its start that stays clear of that, as the envelope keeps it
+// too, or on which it comes no farther: gusts, and others that push it, move it for minutes, and some autopilots disarm one that waits
+// for ten seconds.
+func (a *aircraft) passes(other *aircraft, clearM, now float64) bool {
+	const stallsS = 3
+	slow := a.velocity.Norm() < slowMPS
+	return a.phase == PhaseFlying && !a.homeward && a.trajectory.kind == trajectoryTransit &&
+		(slow && now-a.slowSinceS > stallsS || (slow || a.velocity.Dot(a.position.Sub(other.position)) > 0) &&
+			distanceToPath(other.position, []physics.Position{a.position, a.trajectory.target}) >= clearM)
 }
 
 // climbsBefore is whether, of two that climb, this one goes first: the one that has come

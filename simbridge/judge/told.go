@@ -51,8 +51,9 @@ var toldRules = []Rule{
 	{"leaves in time", "statuses, true charge of one that serves", "the reserve, 0.95 of the least way home and of the wait for those in " +
 		"the air beside it, less 2 kJ, and in wind 0.8", "paper, C6", (*check).leavesInTime},
 	{"kept up", "statuses, the budget", "no slot in which one leaves that the crew lets not land", contract + "budgets", (*check).keptUp},
-	{"stalled loop", "HEARTBEATs that arrive at an ArduCopter in GUIDED, beacons, statuses", "none of the leader's 14 s after the last " +
-		"decision, so that it comes home", "docs/failures.md", (*check).stalledLoop},
+	{"stalled loop", "HEARTBEATs that arrive at an ArduCopter in GUIDED in the air, beacons, statuses",
+		"none of the leader's 14 s after the last decision, so that it comes home, while its way there is 13 m clear of all in the air",
+		"docs/failures.md", (*check).stalledLoop},
 	{"floor to touchdown", "statuses, true joules and power", "what was drawn, least_up to the end and all descents; and all ways home",
 		contract + "budgets", (*check).floorToTouchdown},
 }
@@ -551,21 +552,49 @@ func (c *check) keptUp() {
 
 // stalledLoop: an ArduCopter hovers in GUIDED for as long as it has HEARTBEATs.
 func (c *check) stalledLoop() {
-	const endS, commitS = 12, 2
+	const endS, commitS, clearM = 12, 2, 13.0
 	decidedS := c.decidedS()
 	for _, a := range c.aircraft {
 		if !a.isCopter() || c.SharedLink {
 			continue
 		}
 		for g := range a.receives((*arrival).isHeartbeat) {
-			if last, _ := slices.BinarySearch(decidedS, g.timeS); g.Mode == offboard && a.isLed(g.timeS) && last > 0 &&
-				!c.excusesAny(a.number, g.timeS, "broker away", "leader away") {
+			last, _ := slices.BinarySearch(decidedS, g.timeS)
+			if g.Mode == offboard && a.isLed(g.timeS) && a.inAir.contains(g.timeS) && last > 0 &&
+				c.wayHomeM(a, g.timeS) >= clearM+2*a.toldM() && !c.excusesAny(a.number, g.timeS, "broker away", "leader away") {
 				ageS := g.timeS - decidedS[last-1]
 				c.atMost(g.timeS, ageS, endS+commitS+a.linkSlackS(), "aircraft %d has a HEARTBEAT of its leader, which decided nothing "+
 					"for %.1f s", a.number, ageS)
 			}
 		}
 	}
+}
+
+// wayHomeM is how near the straight way home of an aircraft leads to another in the air or, of those that come home likewise, its way.
+func (c *check) wayHomeM(a *aircraft, timeS float64) float64 {
+	const steps = 64
+	home, ok := a.homeAt(timeS)
+	nearestM, at := math.Inf(1), a.at(timeS).PositionM
+	way := sub(home, at)
+	for _, b := range c.aircraft {
+		if b == a || !ok || !b.inAir.contains(timeS) {
+			continue
+		}
+		from := b.at(timeS).PositionM
+		to, ok := b.homeAt(timeS)
+		if !ok || !b.isCopter() && b.at(timeS).Mode != rtl {
+			to = from
+		}
+		for k := range steps + 1 {
+			p := sub(from, at)
+			for d := range p {
+				p[d] += float64(k) / steps * (to[d] - from[d])
+			}
+			share := min(max((p[0]*way[0]+p[1]*way[1])/max(way[0]*way[0]+way[1]*way[1], 1e-9), 0), 1)
+			nearestM = min(nearestM, math.Hypot(p[0]-share*way[0], p[1]-share*way[1]))
+		}
+	}
+	return nearestM
 }
 
 func (c *check) toldHeight() {
