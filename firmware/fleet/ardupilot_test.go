@@ -428,10 +428,11 @@ func TestStalledLoopReturnsNoneThroughAnother(t *testing.T) {
 		role     Role
 		want     bool
 	}{
-		"it hovers beside its home":   {physics.Position{EastM: 6}, physics.Position{EastM: 6}, RoleHold, false},
-		"it hovers beside its way":    {physics.Position{EastM: 8, NorthM: 50}, physics.Position{EastM: 90}, RoleHold, false},
-		"it hovers at the next home":  {physics.Position{EastM: 12}, physics.Position{EastM: 12}, RoleHold, true},
-		"it comes home by itself":     {physics.Position{EastM: 40, NorthM: 50}, physics.Position{EastM: -40, NorthM: 50}, RoleReturn, false},
+		"it hovers beside its home":  {physics.Position{EastM: 6}, physics.Position{EastM: 6}, RoleHold, false},
+		"it hovers beside its way":   {physics.Position{EastM: 8, NorthM: 50}, physics.Position{EastM: 90}, RoleHold, false},
+		"it hovers at the next home": {physics.Position{EastM: 12}, physics.Position{EastM: 12}, RoleHold, true},
+		"it comes home by itself": {physics.Position{EastM: 40, NorthM: 50}, physics.Position{EastM: -40, NorthM: 50}, RoleReturn,
+			false},
 		"it hovers beyond":            {physics.Position{EastM: 40, NorthM: 50}, physics.Position{EastM: -40, NorthM: 50}, RoleHold, true},
 		"the same way, side by side":  {physics.Position{EastM: 12, NorthM: 99}, physics.Position{EastM: 12}, RoleReturn, true},
 		"it was returned to its home": {physics.Position{EastM: 12}, physics.Position{EastM: 12}, RoleReturn, true},
