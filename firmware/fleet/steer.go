@@ -153,7 +153,7 @@ func (f *Fleet) climbBlocked(a *aircraft, now float64) bool {
 			continue
 		}
 		path := b.possiblePath(now)
-		near := f.Limits.SeparationM - 0 // for position errors
+		near := f.Limits.SeparationM - 1 // for position errors
 		switch moves := b.velocity.Norm() > stillMPS; {
 		case b.phase == PhaseClimbing:
 			if !b.climbsBefore(a) {
