@@ -414,6 +414,8 @@ func TestDeviceThatWasStopped(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		receive(11) // some were lost
 		time.Sleep(time.Second)
+		d.mutex.Lock() // which Next is called under
+		defer d.mutex.Unlock()
 		if want := []int{0, 1, 2, 7, 8, 11}; !slices.Equal(opened, want) {
 			t.Errorf("opened %v, want %v", opened, want)
 		}
