@@ -74,6 +74,7 @@ SAME := $(SAME)|TestMissingGain|Test(One|Two|Few|Inexact)(Wrong)?(Sensor|Reading
 SAME := $(SAME)|Test(FlownIsMeasured|LastRows|MissionsAreUsedOnce|NoAllocation|ExpectedOffload|OfferOfALateLeader|SignatureCoversEveryPart)
 SAME := $(SAME)|Test(ManyStations|BoundedWork)
 SAME := $(SAME)|Test(EightComeHome|LateOnesComeHome|GivesWayInsideTheFence|Recover|LostPage|LossOfPower)
+SAME := $(SAME)|Test(RowWithAMissedSlot|MakesWay|LateOnesReachTheirStarts|PilotActsInEveryPhase)
 # A process that qemu emulates, and that forks, may wait for ever for a lock of qemu's that another of its threads held.
 FORKS := TestDiskFailure|TestDecoderLinksWhatItNeeds
 QEMU_arm64 = qemu-aarch64-static
@@ -104,7 +105,7 @@ FLIGHTS := $(FLIGHTS)|TestPilotTakesOver|TestSlowDecisions|TestOldMessagesComeFi
 FLIGHTS := $(FLIGHTS)|TestCrewContactLost|TestSigningFailsClosed|TestTornTransaction|TestAttachedAutopilots|TestSerialFliesAsUDP
 FLIGHTS := $(FLIGHTS)|TestRecord
 SLOW := TestEightComeHome|TestLateOnesComeHome|TestRecover|TestLostPage|TestLossOfPower|TestBoundedSize
-SLOW := $(SLOW)|TestResultCutOff
+SLOW := $(SLOW)|TestResultCutOff|TestRowWithAMissedSlot|TestMakesWay|TestReturnsAtAdvisedHeights
 race: export CGO_ENABLED = 1
 race: ## what flies and serves, under the race detector
 	$(GO) test -vet=off -timeout 40m -race -short -skip '^($(SLOW))$$' \
