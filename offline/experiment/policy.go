@@ -54,8 +54,11 @@ type Protocol struct {
 	Seeds    []uint64
 }
 
-// Nominal names the sweep without any disturbance.
-const Nominal = "nominal"
+// Nominal names the sweep without any disturbance, EvenSettings that of preferences even over the attainable band.
+const (
+	Nominal      = "nominal"
+	EvenSettings = "even settings"
+)
 
 // Result is the outcomes of one arm; figures are computed from it later, together with those of the other
 // arms. It is stored as JSON.

@@ -10,7 +10,6 @@ import (
 
 	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
-	"prefdt/offline/study"
 	"prefdt/simbridge/world"
 )
 
@@ -87,7 +86,7 @@ func (s *set) newTables(results map[string]*experiment.Result) *tables {
 		}
 	}
 	for _, a := range paperRows.Ours {
-		if r := s.study[a.Arm].Sweep(study.EvenSettings); r != nil {
+		if r := s.study[a.Arm].Sweep(experiment.EvenSettings); r != nil {
 			t.figures[a.Arm] = t.figuresOf(a.Arm, r, 2, true, span)
 		}
 	}
