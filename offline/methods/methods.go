@@ -143,10 +143,11 @@ type Method struct {
 
 // Paper is how a method is measured for the paper's tables.
 type Paper struct {
-	Few      bool     // on fewer episodes, as many as the paper has
-	Ours     bool     // our instantiation: the text leaves settings open
-	Optional bool     // where it is asked for
-	Tests    []string // beside its front, the measurements of package paper
+	Few           bool     // on fewer episodes, as many as the paper has
+	Ours          bool     // our instantiation: the text leaves settings open
+	Optional      bool     // where it is asked for
+	Unconditioned bool     // it takes no request: it makes one point
+	Tests         []string // beside its front, the measurements of package paper
 }
 
 // Methods lists all of a configuration, in the order in which the paper's tables are measured: the

@@ -40,6 +40,7 @@ type policy struct {
 // making is how a policy is made.
 type making struct {
 	aircraft int            // of the fleet that it flies
+	budgeted bool           // its settings are budgets that it is trained for: it has no front
 	run      string         // what it trains or searches, "" if nothing: policies of one network share it
 	needs    []string       // paths in the folder of a set that are made before it flies
 	budget   methods.Budget // declared: of what it learns from others' flights, its own part
@@ -110,7 +111,7 @@ func (c *Config) policies() []*policy {
 
 // hasPreference reports whether a policy's settings are requests that outcomes can follow.
 func (p *policy) hasPreference() bool {
-	return p.Rules == nil && p.Scheduler == "" && p.Method != "unconditioned" && p.Method != "cmdp"
+	return p.Rules == nil && p.Scheduler == "" && !p.Unconditioned && !p.budgeted
 }
 
 // trainingPath is where in the folder of a set something is trained.
@@ -223,7 +224,7 @@ func (p *policy) schedulerMaking() making {
 func (c *Config) methodMaking(p *policy) making {
 	run := methods.Run{Config: c.Methods, World: world.Standard()}
 	method := methods.Find(&run.Config, p.Method)
-	m := making{aircraft: 2, depends: func(*set) []any { return []any{method.Settings(&run.Config)} }}
+	m := making{aircraft: 2, budgeted: method.BudgetsJ != nil, depends: func(*set) []any { return []any{method.Settings(&run.Config)} }}
 	if method.Budget == nil {
 		m.spends = method.Spends(&run.Config)
 	} else {
@@ -252,7 +253,7 @@ func (c *Config) methodMaking(p *policy) making {
 		if method.BudgetsJ != nil {
 			f.Settings, f.Request = method.BudgetsJ(&r.Config), experiment.Target
 		}
-		if p.Method == "unconditioned" {
+		if p.Unconditioned {
 			f.Settings = []float64{0.5}
 		}
 		f.Runner = s.withPolicy(func(*world.Config) (rollout.Policy, error) { return newPolicy(), nil })
