@@ -137,7 +137,7 @@ func (s *Set) ensureMeasured(ctx context.Context, a *Arm, count string) error {
 		return err
 	}
 	s.Logf("%s %s: %s", count, a.Name, a.Description)
-	r, err := s.fly(ctx, a)
+	r, err := s.Fly(ctx, a)
 	if err != nil {
 		return err
 	}

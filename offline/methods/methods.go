@@ -13,6 +13,7 @@ package methods
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,9 +21,11 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 
 	"prefdt/configs"
 	"prefdt/inference/goal"
+	"prefdt/offline/command"
 	"prefdt/offline/nn"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
@@ -187,6 +190,30 @@ func (r *Run) GoalConstants() *goal.Constants {
 			EnergyJ: []float64{r.Scales.EnergyJ, 0}},
 		SettingMap: goal.SettingMap{Omegas: []float64{0, 1}},
 	}
+}
+
+// Claim keeps trainings with different settings, or in different worlds, from sharing the
+// run's folder.
+func (r *Run) Claim(m *Method, resume bool) error {
+	path := filepath.Join(r.Dir, "method.json")
+	want, err := json.MarshalIndent([]any{m.Name, m.Settings(&r.Config), r.Scales, r.World}, "", "  ")
+	if err != nil {
+		return err
+	}
+	have, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return err
+	case strings.TrimSpace(string(have)) != string(want):
+		return fmt.Errorf("%s is of another method, world or settings: give those, or another -out", r.Dir)
+	case !resume:
+		return fmt.Errorf("%s holds a run: add -resume to continue it, or give another -out", r.Dir)
+	}
+	if err := command.CheckWritable(r.Dir); err != nil {
+		return err
+	}
+	return command.ReplaceJSON(path, "  ", json.RawMessage(want))
 }
 
 // trainToEnd trains by rounds of so many steps to the end of the schedule, from the state in a file if there is

@@ -200,7 +200,7 @@ func (c *Config) rulesMaking(p *policy) making {
 				return err
 			}
 			f.World, f.Settings = config.World, rules.Omegas
-			f.Runner = s.withPolicy(func(c *world.Config) (rollout.Policy, error) { return rules.New(c, t == replanned) })
+			f.Runner = withPolicy(&s.Methods, func(c *world.Config) (rollout.Policy, error) { return rules.New(c, t == replanned) })
 			return nil
 		},
 	}
@@ -210,7 +210,7 @@ func (c *Config) rulesMaking(p *policy) making {
 func (p *policy) schedulerMaking() making {
 	return making{aircraft: 2, spends: "nothing", depends: func(*set) []any { return nil },
 		ready: func(_ context.Context, s *set, _ measurement, f *experiment.Policy) error {
-			f.Runner = s.withPolicy(func(c *world.Config) (rollout.Policy, error) {
+			f.Runner = withPolicy(&s.Methods, func(c *world.Config) (rollout.Policy, error) {
 				if p.Scheduler == "even" {
 					return baseline.NewEven(&c.Physics), nil
 				}
@@ -246,31 +246,33 @@ func (c *Config) methodMaking(p *policy) making {
 				return cli.BadInput(err)
 			}
 		}
-		newPolicy, err := method.New(ctx, &r)
-		if err != nil {
-			return err
-		}
-		if method.BudgetsJ != nil {
-			f.Settings, f.Request = method.BudgetsJ(&r.Config), experiment.Target
-		}
 		if p.Unconditioned {
 			f.Settings = []float64{0.5}
 		}
-		f.Runner = s.withPolicy(func(*world.Config) (rollout.Policy, error) { return newPolicy(), nil })
-		return nil
+		return readyMethod(ctx, method, &r, f)
 	}
 	return m
 }
 
+// readyMethod trains a method and makes it ready to fly, at the budgets that it is trained for if it is.
+func readyMethod(ctx context.Context, m *methods.Method, r *methods.Run, f *experiment.Policy) error {
+	newPolicy, err := m.New(ctx, r)
+	if m.BudgetsJ != nil {
+		f.Settings, f.Request = m.BudgetsJ(&r.Config), experiment.Target
+	}
+	f.Runner = withPolicy(&r.Config, func(*world.Config) (rollout.Policy, error) { return newPolicy(), nil })
+	return err
+}
+
 // withPolicy returns runners of policies that take a preference or a budget alone.
-func (s *set) withPolicy(newPolicy func(*world.Config) (rollout.Policy, error)) func(world.Config, rollout.ReportLink) (*rollout.Runner,
-	error) {
+func withPolicy(methodConfig *methods.Config, newPolicy func(*world.Config) (rollout.Policy, error)) func(world.Config,
+	rollout.ReportLink) (*rollout.Runner, error) {
 	return func(c world.Config, l rollout.ReportLink) (*rollout.Runner, error) {
 		p, err := newPolicy(&c)
 		if err != nil {
 			return nil, err
 		}
-		r := methods.Run{Config: s.Methods, World: c}
+		r := methods.Run{Config: *methodConfig, World: c}
 		return rollout.NewWithPolicy(p, r.GoalConstants(), c, l)
 	}
 }
