@@ -3,8 +3,8 @@
 //
 // Inputs: settings (configs/methods.yaml), a world, and for those that learn a folder in
 // which an interrupted run goes on. Outputs: policies, which package rollout flies.
-// "offline method" trains one, flies it and prints its figures; the study can fly them
-// as arms.
+// Package paper measures them for its tables, and has the command "offline method", which
+// trains one, flies it and prints its figures.
 //
 // omega is throughout the share of delay that a preference accepts: 0 asks for the least
 // delay, 1 for the least energy, and a linear utility weighs delay by 1-omega.

@@ -3,7 +3,6 @@ package methods
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"prefdt/inference/goal"
@@ -52,7 +51,7 @@ func TestEveryMethod(t *testing.T) {
 			if m.BudgetsJ != nil {
 				at = m.BudgetsJ(&own.Config)
 			}
-			if learns := !strings.HasPrefix(m.Name, "sca-"); names[m.Name] || m.Description == "" || (m.Budget != nil) != learns {
+			if names[m.Name] || m.Description == "" || (m.Budget == nil) == (m.Spends == nil) {
 				t.Errorf("%+v", m)
 			}
 			if m.Budget != nil {
