@@ -175,7 +175,8 @@ func (s *study) protocols(a *row, p *experiment.Policy) (list []experiment.Proto
 	if !a.BudgetsOnly {
 		add(experiment.Protocol{Name: experiment.Nominal, Settings: p.Settings, Seeds: seeds})
 		if !a.isArchive() && !a.Unconditioned {
-			add(experiment.Protocol{Name: experiment.EvenSettings, Settings: rollout.Linspace(p.Band[0], p.Band[1], s.Settings), Seeds: seeds})
+			even := rollout.Linspace(p.Band[0], p.Band[1], s.Settings)
+			add(experiment.Protocol{Name: experiment.EvenSettings, Settings: even, Seeds: seeds})
 		}
 		add(experiment.Protocol{Name: gusty, Change: func(c *world.Config) { c.Gust = experiment.GustStdDev }, Settings: p.Settings,
 			Seeds: few})
