@@ -230,7 +230,7 @@ func ReadAny(dir, arm string) (*Result, error) {
 	}
 	for _, x := range r.Sweeps {
 		if err == nil {
-			err = pareto.CheckOutcomes(x.Settings, x.Outcomes, len(slices.Concat(x.Outcomes[:min(1, len(x.Outcomes))]...)))
+			err = pareto.CheckOutcomes(x.Settings, x.Outcomes, x.flown())
 		}
 	}
 	for _, b := range r.Budgets {

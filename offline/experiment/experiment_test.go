@@ -275,6 +275,13 @@ func TestSweepGoesOn(t *testing.T) {
 	if err != nil || n != 3 || !reflect.DeepEqual(r.Sweeps, want.Sweeps) {
 		t.Errorf("continued with %d flights, want 3: %v, %+v, want %+v", n, err, r, want)
 	}
+	for _, damage := range []string{`"settings":[1],"outcomes":[]`, `"settings":[1],"outcomes":[[{"delay_s":1,"energy_j":1}]]`,
+		`"settings":[1,2],"speed_mps":[1,2],"outcomes":[[],[{"delay_s":1,"energy_j":1}]]`} {
+		offlinetest.Write(t, `{"key":"key of a","sweeps":[{"name":"nominal",`+damage+`}]}`, dir, "a", "partial.json")
+		if _, _, err := fly(dir, 0); err == nil || !strings.Contains(err.Error(), "is damaged") {
+			t.Errorf("%s: %v", damage, err)
+		}
+	}
 }
 
 // A folder that holds what would be overwritten is refused as it is, before anything is measured.

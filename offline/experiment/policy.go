@@ -1,6 +1,7 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -218,7 +219,12 @@ func newSweep(x *Protocol) Sweep {
 }
 
 // flown is on how many seeds a sweep has been flown so far.
-func (x *Sweep) flown() int { return len(x.Outcomes[0]) }
+func (x *Sweep) flown() int {
+	if len(x.Outcomes) == 0 {
+		return 0
+	}
+	return len(x.Outcomes[0])
+}
 
 // record describes how a result is measured; what it took in earlier sittings stays.
 func (s *Set) record(a *Arm, p *Policy, r *Result) error {
@@ -251,14 +257,19 @@ func (s *Set) record(a *Arm, p *Policy, r *Result) error {
 func (s *Set) partial(a *Arm) (r *Result, path string, err error) {
 	path = filepath.Join(s.Dir, a.partialPath())
 	r = &Result{}
-	switch err := command.ReadJSON(path, r); {
-	case errors.Is(err, os.ErrNotExist):
-	case err != nil:
-		return nil, path, cli.BadInputf("%s is damaged (%v): remove it, and the arm is measured again", path, err)
-	case r.Key == a.Key():
-		return r, path, nil
+	if err = command.ReadJSON(path, r); errors.Is(err, os.ErrNotExist) || err == nil && r.Key != a.Key() {
+		return &Result{Key: a.Key()}, path, nil
 	}
-	return &Result{Key: a.Key()}, path, nil
+	for _, x := range r.Sweeps {
+		if err == nil && len(x.SpeedMPS) != len(x.Settings) {
+			err = fmt.Errorf("%s: %d speeds for %d settings", x.Name, len(x.SpeedMPS), len(x.Settings))
+		}
+		err = cmp.Or(err, pareto.CheckOutcomes(x.Settings, x.Outcomes, x.flown()))
+	}
+	if err != nil {
+		return nil, path, cli.BadInputf("%s is damaged (%v): remove it, and the arm is measured again", path, err)
+	}
+	return r, path, nil
 }
 
 // sweep flies the seeds of a protocol that there are not yet, some at a time, and calls keep after these.
