@@ -69,20 +69,19 @@ type Policy struct {
 	decoder    Decoder
 	curve      budget.Curve
 
-	belief          belief.Belief
-	views           views
-	planner         motion.Planner
-	targets         []physics.Position
-	rowBuilder      *token.Builder
-	rows            token.Rows
-	outputs         model.Outputs
-	cache           *model.Cache
-	weights         []float64 // of the ordered price, by aircraft; empty: none is ordered
-	solver          dispatch.Solver
-	limiter         motion.Limiter
-	positions       []physics.Position
-	networkDecision slot.Decision // of views.network
-	began           bool          // a decision was made since New or Reset
+	belief     belief.Belief
+	views      views
+	planner    motion.Planner
+	targets    []physics.Position
+	rowBuilder *token.Builder
+	rows       token.Rows
+	outputs    model.Outputs
+	cache      *model.Cache
+	weights    []float64 // of the ordered price, by aircraft; empty: none is ordered
+	solver     dispatch.Solver
+	limiter    motion.Limiter
+	positions  []physics.Position
+	began      bool // a decision was made since New or Reset
 }
 
 // views are a slot as it is seen on its way to a decision. Each shares the memory of the one before.
@@ -98,8 +97,9 @@ type views struct {
 // synthetic users.
 type networkView struct {
 	slot.Snapshot
-	synthetic  bool // its users are the synthetic ones: they give the price, there is nobody to decide for
-	unreported bool // it leaves a load out that is decided with
+	decision   slot.Decision // of it, where it is not the slot decided on
+	synthetic  bool          // its users are the synthetic ones: they give the price, there is nobody to decide for
+	unreported bool          // it leaves a load out that is decided with
 }
 
 // set makes v the view of a slot; dispatched is whether users are dispatched, with their load.
@@ -239,8 +239,8 @@ func (p *Policy) decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (o
 	p.rowBuilder.Fill(&p.rows, &view.Snapshot, o, p.targets)
 	p.checkpoint.Net.Step(&p.rows, p.cache, &p.outputs)
 	if view.synthetic {
-		observed = p.schedule(&view.Snapshot, &o, &p.networkDecision, true)
-		d.PriceSPerJ = p.networkDecision.PriceSPerJ
+		observed = p.schedule(&view.Snapshot, &o, &view.decision, true)
+		d.PriceSPerJ = view.decision.PriceSPerJ
 		d.Evaluate(&p.checkpoint.Physics, s)
 	} else {
 		observed = p.schedule(s, &o, d, false)
@@ -249,7 +249,7 @@ func (p *Policy) decide(s *slot.Snapshot, o goal.Objective, d *slot.Decision) (o
 	observed.Air = p.air(s, d)
 	done := d
 	if view.synthetic || view.unreported {
-		done = &p.networkDecision
+		done = &view.decision
 		if !view.synthetic {
 			p.solver.Solve(&p.checkpoint.Physics, &view.Snapshot, d.PriceSPerJ, done)
 		}

@@ -9,7 +9,6 @@ import (
 	"prefdt/offline/compare"
 	"prefdt/offline/corpus"
 	"prefdt/offline/evaluate"
-	"prefdt/offline/methods"
 	"prefdt/offline/paper"
 	"prefdt/offline/prefdttrain"
 	"prefdt/offline/rollout"
@@ -31,7 +30,7 @@ var program = cli.Program{
 		{Name: "evaluate", Summary: "evaluate a checkpoint on evaluation seeds", Run: evaluate.Command},
 		{Name: "train-prefdt", Summary: "train PrefDT in the form in which it was published", Run: prefdttrain.Command},
 		{Name: "study", Summary: "compare it with baselines and ablations", Run: study.Command},
-		{Name: "method", Summary: "train and fly one of the paper's other methods", Run: methods.Command},
+		{Name: "method", Summary: "train and fly one of the paper's other methods", Run: paper.MethodCommand},
 		{Name: "paper", Summary: "make the paper's tables with our figures beside its own", Run: paper.Command},
 		{Name: "replay", Summary: "re-decide a recorded flight and compare bit for bit", Run: rollout.Command},
 		{Name: "compare", Summary: "set a flight in a field world beside its rollouts, with pictures of what was believed",

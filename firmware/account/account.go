@@ -39,8 +39,8 @@ type Account struct {
 	objective             goal.Objective
 	aircraft              []AircraftAccount
 	results               map[int]*slotResults // by slot, until they expire
-	lateOfferUsers        map[string]bool      // whose results by the offer came after that, since the last slot expired
-	mostOfferUsers        int                  // of them, as many as may have accepted that slot's offer
+	lateOfferUsers        map[string]bool      // whose results by the standing offer came after the last slot had expired
+	mostOfferUsers        int                  // how many users may have accepted the offer of that slot: the limit of lateOfferUsers
 	edges                 []*slotEdge          // of the last slots that were decided
 	trail                 []trailEnd           // before the present windows, the earliest first
 	observed              []slot.Result        // of tasks that were decided on, since TakeResults
@@ -55,9 +55,9 @@ type Account struct {
 
 // AircraftAccount is one aircraft's account.
 type AircraftAccount struct {
-	AccountedJ  float64 `json:"booked_j"`      // of its meter, up to the last settlement
-	SpentJ      float64 `json:"spent_j"`       // of that, in slots
-	TransitJ    float64 `json:"transit_j"`     // of that, outside the slots, less what slots had too much of
+	AccountedJ  float64 `json:"booked_j"`      // what its meter showed at the last settlement
+	SpentJ      float64 `json:"spent_j"`       // the part of AccountedJ that was settled in slots
+	TransitJ    float64 `json:"transit_j"`     // the other part; it falls where the meter corrects what slots had too much
 	StartErrorJ float64 `json:"start_error_j"` // how far off the meter may have been when slot 0 began
 
 	modelJ      float64 // closed form of its flight up to the last settlement

@@ -95,10 +95,10 @@ func hoverW(p *physics.Constants, air *motion.Air) float64 {
 	return max(air.ModelW(p, physics.Position{}), p.Propulsion.PowerW(0))
 }
 
-// LeftJ is the energy left in an aircraft's pack: the lesser of its capacity less what was
-// drawn since it was fitted, up to a total of the meter, and of the charge that it reports. Autopilots
-// round that up to a whole point, 1.5 kJ of a large pack: it holds at most what is said, and what is drawn
-// since that was said first counts, up to the next point. Until it reports one after a restart, the last one counts.
+// LeftJ is the energy left in an aircraft's pack when its meter shows a total: the lesser of two figures. One is its capacity
+// less what was drawn since it was fitted. The other is the charge that it reports. Autopilots round a charge up to a whole point,
+// which is 1.5 kJ of a large pack, so what was drawn since that point was first reported is subtracted, up to one point. After a
+// restart the last charge counts until the pack reports another.
 func LeftJ(v *fleet.View, totalJ float64) float64 {
 	left := v.CapacityJ - (totalJ - v.FittedJ)
 	switch {

@@ -10,6 +10,8 @@
 package baseline
 
 import (
+	"fmt"
+
 	"prefdt/inference/budget"
 	"prefdt/inference/goal"
 	"prefdt/inference/motion"
@@ -24,6 +26,31 @@ type Pacer struct {
 	constants *physics.Constants
 	scheduler teacher.Scheduler
 	pay       payment
+}
+
+// Even names the reference even pacer.
+const Even = "even"
+
+// Pacers names those that a policy under a budget is judged against, in the order of tables.
+var Pacers = []string{Even, "capped even", "constant price", "greedy", "controller", "controller with reserve"}
+
+// NewPacer returns one of them, of a world's physics and of what a front spends at each price.
+func NewPacer(name string, c *physics.Constants, curve budget.Curve) (*Pacer, error) {
+	switch name {
+	case Even:
+		return NewEven(c), nil
+	case "capped even":
+		return NewCappedEven(c), nil
+	case "constant price":
+		return NewConstant(c, curve), nil
+	case "greedy":
+		return NewGreedy(c), nil
+	case "controller":
+		return NewController(c, curve, nil), nil
+	case "controller with reserve":
+		return NewController(c, curve, &budget.Shipped), nil
+	}
+	return nil, fmt.Errorf("there is no pacer %q, want one of %q", name, Pacers)
 }
 
 // payment dispatches a slot at a price that it finds.

@@ -12,14 +12,11 @@ import (
 
 	"prefdt/configs"
 	"prefdt/inference"
-	"prefdt/inference/budget"
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
-	"prefdt/inference/physics"
 	"prefdt/offline/baseline"
 	"prefdt/offline/command"
 	"prefdt/offline/experiment"
-	"prefdt/offline/jobs"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
@@ -116,50 +113,35 @@ type ArmSummary struct {
 	Cells       int     `json:"cells"`
 }
 
-// Names of the arms. The first flies; the others are what it is judged against.
+// Names of the arms. The first flies; the others, and those of package baseline, are what it is judged against.
 const (
 	policyArm       = "policy"
-	evenArm         = "even"
+	evenArm         = baseline.Even
 	networkPriceArm = "network's price"
 )
 
-// scheduler is a scheduler under a budget.
-type scheduler struct {
-	name string
-	new  func(ck *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error)
-}
+// budgetArms names all.
+var budgetArms = slices.Concat([]string{policyArm}, baseline.Pacers, []string{networkPriceArm})
 
-var schedulers = []scheduler{
-	{policyArm, nil}, // the checkpoint as it flies
-	{evenArm, pacer(func(c *physics.Constants, _ budget.Curve) *baseline.Pacer { return baseline.NewEven(c) })},
-	{"capped even", pacer(func(c *physics.Constants, _ budget.Curve) *baseline.Pacer { return baseline.NewCappedEven(c) })},
-	{"constant price", pacer(baseline.NewConstant)},
-	{"greedy", pacer(func(c *physics.Constants, _ budget.Curve) *baseline.Pacer { return baseline.NewGreedy(c) })},
-	{"controller", pacer(func(c *physics.Constants, curve budget.Curve) *baseline.Pacer {
-		return baseline.NewController(c, curve, nil)
-	})},
-	{"controller with reserve", pacer(func(c *physics.Constants, curve budget.Curve) *baseline.Pacer {
-		return baseline.NewController(c, curve, &budget.Shipped)
-	})},
-	{networkPriceArm, func(ck *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
-		return inference.New(ck, inference.DecoderPrice)
-	}},
-}
+// newRunner returns a runner of an arm in a world.
+type newRunner func(arm string, ck *checkpoint.Checkpoint, w world.Config) (*rollout.Runner, error)
 
-// pacer makes schedulers without a network, of the world's physics and what the checkpoint's front spends at each price.
-func pacer(of func(*physics.Constants, budget.Curve) *baseline.Pacer) func(*checkpoint.Checkpoint, *world.Config) (rollout.Policy, error) {
-	return func(ck *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
-		return of(&c.Physics, inference.EdgeCurve(ck)), nil
+// runnerOf is of these.
+func (c *Config) runnerOf(arm string, ck *checkpoint.Checkpoint, w world.Config) (*rollout.Runner, error) {
+	var p rollout.Policy
+	var err error
+	switch arm {
+	case policyArm:
+		return rollout.New(ck, c.Decoder, w, rollout.ReportLink{})
+	case networkPriceArm:
+		p, err = inference.New(ck, inference.DecoderPrice)
+	default:
+		p, err = baseline.NewPacer(arm, &w.Physics, inference.EdgeCurve(ck))
 	}
-}
-
-// NewScheduler returns a new scheduler without a network, one of the arms by its name.
-func NewScheduler(name string, ck *checkpoint.Checkpoint, c *world.Config) (rollout.Policy, error) {
-	i := slices.IndexFunc(schedulers, func(a scheduler) bool { return a.name == name && a.new != nil })
-	if i < 0 {
-		return nil, fmt.Errorf("there is no scheduler %q", name)
+	if err != nil {
+		return nil, err
 	}
-	return schedulers[i].new(ck, c)
+	return rollout.NewWithPolicy(p, &ck.GoalConstants, w, rollout.ReportLink{})
 }
 
 // perturbation is a change of the world, or of the budget in flight, and the budgets
@@ -219,10 +201,10 @@ func perturbations() (list []perturbation) {
 const regretPrices = 64
 
 // measureBudgets measures the configuration's perturbations by these arms.
-func measureBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []scheduler) (rows []BudgetCell,
-	summary []ArmSummary, err error) {
+func measureBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []string) (rows []BudgetCell, summary []ArmSummary,
+	err error) {
 	if ck.Published != nil { // it predicts no price
-		arms = slices.DeleteFunc(slices.Clone(arms), func(a scheduler) bool { return a.name == networkPriceArm })
+		arms = slices.DeleteFunc(slices.Clone(arms), func(name string) bool { return name == networkPriceArm })
 	}
 	list := slices.DeleteFunc(perturbations(), func(p perturbation) bool {
 		return !strings.Contains(p.Name, c.Perturbation) || len(c.BudgetsJ) > 0 && p.revises() // their cells are of two budgets
@@ -257,14 +239,13 @@ func checkPerturbation(text string, own bool) error {
 
 // selectArms returns the named arms, or all if none is named. The policy and the even
 // pacer are always among them.
-func selectArms(names []string) (arms []scheduler, err error) {
-	var known []string
-	for _, a := range schedulers {
-		if known = append(known, a.name); len(names) == 0 || a.name == policyArm || a.name == evenArm || slices.Contains(names, a.name) {
-			arms = append(arms, a)
+func selectArms(names []string) (arms []string, err error) {
+	for _, name := range budgetArms {
+		if len(names) == 0 || name == policyArm || name == evenArm || slices.Contains(names, name) {
+			arms = append(arms, name)
 		}
 	}
-	return arms, command.CheckNames("-arms", names, known)
+	return arms, command.CheckNames("-arms", names, budgetArms)
 }
 
 func (c *Config) budgetModes() []goal.Mode {
@@ -306,101 +287,106 @@ func (p *perturbation) requestsIn(c *Config) (list []rollout.Request) {
 	return list
 }
 
-// budgetFlights are the flights of one budget in one mode, by the seeds on which the even pacer keeps it.
+// budgetFlights are the flights of one budget in one mode.
 type budgetFlights struct {
-	request rollout.Request
-	kept    []seedFlights
+	request   rollout.Request
+	byArm     map[string][]pareto.Point // by seed
+	kept      []int                     // the seeds on which their judge keeps the budget
+	constantS []float64                 // by seed, delay of the one price known in advance; 0 where ceilings alone are measured
 }
 
-// seedFlights are one seed's.
-type seedFlights struct {
-	seed      int              // its index
-	byArm     []rollout.Result // in the arms' order
-	constantS float64          // delay of the one price known in advance; 0 where ceilings alone are measured
+// newBudgetFlights are those of each request, out of all flights by seed.
+func newBudgetFlights(requests []rollout.Request, flown []map[string][]rollout.Result, judge string) []budgetFlights {
+	cells := make([]budgetFlights, len(requests))
+	for k, r := range requests {
+		x := budgetFlights{request: r, byArm: map[string][]pareto.Point{}}
+		for _, arms := range flown {
+			for name, results := range arms {
+				x.byArm[name] = append(x.byArm[name], results[k].Point)
+			}
+		}
+		x.kept = experiment.Keepable(x.byArm[judge], r.EndBudgetJ())
+		cells[k] = x
+	}
+	return cells
+}
+
+// means are each arm's over the seeds that are kept.
+func (x *budgetFlights) means() map[string]experiment.BudgetMeans {
+	means := map[string]experiment.BudgetMeans{}
+	for name, points := range x.byArm {
+		if len(x.kept) > 0 {
+			means[name] = experiment.MeansOf(points, x.kept, x.request.EndBudgetJ())
+		}
+	}
+	return means
 }
 
 // fly flies a perturbation's cells, in both modes, by all arms, the even pacer among them, on seeds that allowed, a
 // function of package seeds, does not refuse.
-func (p *perturbation) fly(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []scheduler,
-	allowed func(uint64) error) (cells []budgetFlights, err error) {
+func (p *perturbation) fly(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []string, allowed func(uint64) error,
+	runnerOf newRunner) ([]budgetFlights, error) {
+	var requests []rollout.Request
 	for _, mode := range c.budgetModes() {
 		for _, r := range p.requestsIn(&c) {
 			r.Mode = mode
-			cells = append(cells, budgetFlights{r, make([]seedFlights, len(c.Seeds))})
+			requests = append(requests, r)
 		}
 	}
-	prices := teacher.PricesIn(&c.World, regretPrices)
-	err = jobs.Do(ctx, len(c.Seeds), c.Workers, jobs.Stateless, func(_ struct{}, i int) error {
-		w, seed := c.World, c.Seeds[i:i+1]
-		if err := allowed(seed[0]); err != nil {
-			return fmt.Errorf("evaluate: %w", err)
-		}
-		p.change(&w, rand.New(rand.NewPCG(seed[0], 1)))
-		for _, a := range arms {
-			runner, err := a.runner(ck, c.Decoder, w)
+	prices, constantS := teacher.PricesIn(&c.World, regretPrices), make([][]float64, len(requests)) // by request and seed
+	for k := range constantS {
+		constantS[k] = make([]float64, len(c.Seeds))
+	}
+	flown, err := c.flyArms(ctx, "budgets"+c.perturbationOf+", "+p.Name, allowed, func(i int) (map[string][]flight, error) {
+		w, flights := c.World, map[string][]flight{}
+		p.change(&w, rand.New(rand.NewPCG(c.Seeds[i], 1)))
+		for _, arm := range arms {
+			runner, err := runnerOf(arm, ck, w)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			for k := range cells {
-				if err := ctx.Err(); err != nil {
-					return err
-				}
-				x := &cells[k].kept[i]
-				x.seed, x.byArm = i, append(x.byArm, runner.Fly(seed[0], cells[k].request))
+			for _, r := range requests {
+				flights[arm] = append(flights[arm], flight{runner, r})
 			}
 		}
 		if c.CeilingsOnly {
-			return nil
+			return flights, nil
 		}
-		front, err := teacher.Sweep(ctx, &w, allowed, seed, prices, 1, nil)
+		front, err := teacher.Sweep(ctx, &w, allowed, c.Seeds[i:i+1], prices, 1, nil)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		for k := range cells {
-			cells[k].kept[i].constantS = leastDelayS(pareto.SeedPoints(front, 0), cells[k].request.EndBudgetJ())
+		for k := range requests {
+			constantS[k][i] = leastDelayS(pareto.SeedPoints(front, 0), requests[k].EndBudgetJ())
 		}
-		return nil
-	}, command.Progress(c.Progress, "seeds, budgets"+c.perturbationOf+", "+p.Name, len(c.Seeds)))
+		return flights, nil
+	})
 	if err != nil {
 		return nil, err
 	}
-	even := slices.IndexFunc(arms, func(a scheduler) bool { return a.name == evenArm })
+	cells := newBudgetFlights(requests, flown, evenArm)
 	for k := range cells {
-		x := &cells[k]
-		x.kept = slices.DeleteFunc(x.kept, func(s seedFlights) bool { return !keepable(&s.byArm[even], x.request.EndBudgetJ()) })
+		cells[k].constantS = constantS[k]
 	}
 	return cells, nil
 }
 
-// keepable reports whether a flight of the arm that judges it, here the reference even
-// pacer, keeps a budget.
-func keepable(judge *rollout.Result, budgetJ float64) bool {
-	return judge.EnergyJ <= budgetJ*baseline.KeepableWithin
-}
-
 // measure flies a perturbation's cells and takes the means of each.
-func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []scheduler) (rows []BudgetCell,
-	err error) {
-	cells, err := p.fly(ctx, ck, c, arms, seeds.CheckEvaluation)
+func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c Config, arms []string) (rows []BudgetCell, err error) {
+	cells, err := p.fly(ctx, ck, c, arms, seeds.CheckEvaluation, c.runnerOf)
 	for _, x := range cells {
 		r := &x.request
 		row := BudgetCell{Perturbation: p.Name, Mode: r.Mode, BudgetJ: r.EndBudgetJ(), HeldOut: p.HeldOut, Seeds: len(c.Seeds),
-			Keepable: len(x.kept), Measured: len(x.kept) >= minKeepable, Arms: map[string]experiment.BudgetMeans{}}
+			Keepable: len(x.kept), Measured: len(x.kept) >= minKeepable, Arms: x.means()}
 		if r.ReviseSlot > 0 {
 			row.RevisedFromJ = r.BudgetJ
 		}
-		n, constantS := float64(len(x.kept)), 0.0
+		constantS := 0.0
 		var delaysS, ends []float64 // of the policy
 		for _, s := range x.kept {
-			for k, f := range s.byArm {
-				a := row.Arms[arms[k].name]
-				a.Add(f.Point, row.BudgetJ, n)
-				row.Arms[arms[k].name] = a
-				if arms[k].name == policyArm {
-					delaysS, ends = append(delaysS, f.DelayS), append(ends, f.EnergyJ/row.BudgetJ-1)
-				}
-			}
-			constantS += s.constantS / n
+			own := x.byArm[policyArm][s]
+			delaysS, ends = append(delaysS, own.DelayS), append(ends, own.EnergyJ/row.BudgetJ-1)
+			constantS += x.constantS[s] / float64(len(x.kept))
 		}
 		row.finish(arms)
 		row.DelayErrorS, row.EndError = pareto.Summarise(delaysS).StdError(), pareto.Summarise(ends).StdError()
@@ -410,17 +396,6 @@ func (p *perturbation) measure(ctx context.Context, ck *checkpoint.Checkpoint, c
 		rows = append(rows, row)
 	}
 	return rows, err
-}
-
-func (a *scheduler) runner(ck *checkpoint.Checkpoint, decoder inference.Decoder, w world.Config) (*rollout.Runner, error) {
-	if a.new == nil {
-		return rollout.New(ck, decoder, w, rollout.ReportLink{})
-	}
-	policy, err := a.new(ck, &w)
-	if err != nil {
-		return nil, err
-	}
-	return rollout.NewWithPolicy(policy, &ck.GoalConstants, w, rollout.ReportLink{})
 }
 
 // leastDelayS returns the delay of the front at a total energy, between the points of
@@ -436,26 +411,26 @@ func leastDelayS(front []pareto.Point, energyJ float64) float64 {
 }
 
 // finish completes a cell from its arms' results.
-func (b *BudgetCell) finish(arms []scheduler) {
+func (b *BudgetCell) finish(arms []string) {
 	b.BudgetMeans, b.EvenDelayS, b.Binds = b.Arms[policyArm], b.Arms[evenArm].DelayS, b.Arms[evenArm].End >= -maxSlack
 	best := math.Inf(1)
-	for _, a := range arms {
-		if x := b.Arms[a.name]; a.name != policyArm && keepsLimits(x, b.Mode) && x.DelayS < best {
-			best, b.BestArm, b.BestArmDelayS = x.DelayS, a.name, x.DelayS
+	for _, name := range arms {
+		if x := b.Arms[name]; name != policyArm && keepsLimits(x, b.Mode) && x.DelayS < best {
+			best, b.BestArm, b.BestArmDelayS = x.DelayS, name, x.DelayS
 		}
 	}
 }
 
 // summarizeArms takes the means over the ranked cells.
-func summarizeArms(arms []scheduler, rows []BudgetCell) (list []ArmSummary) {
-	for _, a := range arms {
-		s := ArmSummary{Name: a.name}
+func summarizeArms(arms []string, rows []BudgetCell) (list []ArmSummary) {
+	for _, name := range arms {
+		s := ArmSummary{Name: name}
 		for i := range rows {
 			b := &rows[i]
 			if !b.Ranked() {
 				continue
 			}
-			x := b.Arms[a.name]
+			x := b.Arms[name]
 			s.Cells++
 			s.MeanDelayS += x.DelayS
 			s.EvenRatio += x.DelayS / b.EvenDelayS

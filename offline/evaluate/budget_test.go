@@ -114,7 +114,7 @@ func TestRevisionIsKept(t *testing.T) {
 						spendable[at] = revised(mode, rollout.UnlimitedJ).EnergyJ
 						pacer := fly(t, baseline.NewEven(&c.Physics), c, rollout.Request{Mode: mode, BudgetJ: first, ReviseSlot: at,
 							RevisedBudgetJ: totalJ})
-						if !keepable(&pacer, totalJ) { // whatever the mode
+						if len(experiment.Keepable([]pareto.Point{pacer.Point}, totalJ)) == 0 { // whatever the mode
 							t.Fatalf("%s: the even pacer does not keep %v J, revised to in slot %d from %v", name, totalJ, at, first)
 						}
 					}
@@ -205,7 +205,7 @@ func TestLeastDelay(t *testing.T) {
 // The best arm is the fastest of those that keep the limits, the policy left out; the
 // summary counts cells with enough keepable seeds and a budget that binds alone.
 func TestBestArm(t *testing.T) {
-	arms := []scheduler{{name: policyArm}, {name: evenArm}, {name: "fast"}, {name: "slow"}}
+	arms := []string{policyArm, evenArm, "fast", "slow"}
 	evenEnd := -0.009
 	cell := func(mode goal.Mode, measured bool, fast experiment.BudgetMeans) BudgetCell {
 		b := BudgetCell{Mode: mode, Measured: measured, Arms: map[string]experiment.BudgetMeans{

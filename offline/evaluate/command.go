@@ -115,7 +115,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 		return cli.BadInputf("-perturbation: %w", err)
 	}
 	names := command.Words(*armNames)
-	var arms []scheduler
+	var arms []string
 	var cells []packCell
 	var budgetsJ []float64
 	if *packs {
@@ -247,9 +247,9 @@ func Command(ctx context.Context, call *cli.Call) error {
 		}},
 		{*uplink, func() (err error) { r.Uplink, err = measureUplink(ctx, ck, c); return err }},
 		{len(sizes) > 0, func() (err error) { r.Fleets, err = measureFleets(ctx, ck, c, sizes); return err }},
-		{*shift, func() error { return r.addPoints(measureEach(ctx, ck, c, Shifts)) }},
-		{*unseen, func() error { return r.addPoints(measureEach(ctx, ck, c, outside())) }},
-		{*missions, func() error { return r.addPoints(measureEach(ctx, ck, c, missionShifts)) }},
+		{*shift, func() error { return r.addPoints(measureEach(ctx, ck, c, experiment.Shifts)) }},
+		{*unseen, func() error { return r.addPoints(measureEach(ctx, ck, c, experiment.OutsideWorlds())) }},
+		{*missions, func() error { return r.addPoints(measureEach(ctx, ck, c, experiment.MissionShifts)) }},
 		{*worlds > 0, func() error {
 			points, over, err := measureRandomWorlds(ctx, ck, c, *worlds)
 			r.RandomWorlds = over

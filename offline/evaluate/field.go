@@ -20,6 +20,7 @@ import (
 	"prefdt/offline/jobs"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
+	"prefdt/offline/seeds"
 	"prefdt/offline/teacher"
 )
 
@@ -115,14 +116,19 @@ type flight struct {
 	request rollout.Request
 }
 
-// flyArms flies each arm's flights on every seed and returns what they cost, by seed and arm.
-func (c *Config) flyArms(ctx context.Context, what string, newArms func() (map[string][]flight, error)) ([]map[string][]rollout.Result,
-	error) {
-	if err := c.checkSeeds(); err != nil {
-		return nil, err
+// flyArms flies each arm's flights on every seed, which allowed, a function of package seeds, does not refuse. It returns what they
+// cost, by seed and arm. newArms makes them for the i-th seed.
+func (c *Config) flyArms(ctx context.Context, what string, allowed func(uint64) error,
+	newArms func(i int) (map[string][]flight, error)) ([]map[string][]rollout.Result, error) {
+	if err := seeds.CheckAll(c.Seeds, allowed); err != nil {
+		return nil, fmt.Errorf("evaluate: %w", err)
 	}
 	flown := make([]map[string][]rollout.Result, len(c.Seeds))
-	err := jobs.Do(ctx, len(c.Seeds), c.Workers, newArms, func(arms map[string][]flight, i int) error {
+	err := jobs.Do(ctx, len(c.Seeds), c.Workers, jobs.Stateless, func(_ struct{}, i int) error {
+		arms, err := newArms(i)
+		if err != nil {
+			return err
+		}
 		flown[i] = map[string][]rollout.Result{}
 		for name, flights := range arms {
 			for _, f := range flights {
@@ -189,7 +195,9 @@ type FieldReport struct {
 // prices of the teacher's front, and the policy over its settings, too.
 func measureField(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (*FieldReport, error) {
 	prices := teacher.PricesIn(&c.World, c.TeacherPrices)
-	flown, err := c.flyArms(ctx, "field arms", func() (map[string][]flight, error) { return c.newFieldArms(ck, prices) })
+	flown, err := c.flyArms(ctx, "field arms", seeds.CheckEvaluation, func(int) (map[string][]flight, error) {
+		return c.newFieldArms(ck, prices)
+	})
 	if err != nil {
 		return nil, err
 	}

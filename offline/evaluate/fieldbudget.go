@@ -2,13 +2,12 @@ package evaluate
 
 import (
 	"context"
-	"slices"
 
 	"prefdt/inference/checkpoint"
 	"prefdt/inference/goal"
-	"prefdt/offline/baseline"
 	"prefdt/offline/experiment"
 	"prefdt/offline/rollout"
+	"prefdt/offline/seeds"
 )
 
 // FieldBudget is a budget in a field world. The policy and its arms spend it by the same
@@ -34,20 +33,19 @@ const reportsArm = "reports"
 // budgetFloors are the budgets of a field world, over the energy of flight at v* in calm air.
 var budgetFloors = []float64{1.08, 1.20, 1.35}
 
-func measureFieldBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config) ([]FieldBudget, error) {
+func measureFieldBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Config) (rows []FieldBudget, err error) {
 	calmJ := c.World.CalmFloorJ()
-	var rows []FieldBudget
+	var requests []rollout.Request
 	for _, mode := range c.budgetModes() {
 		for _, x := range budgetFloors {
-			rows = append(rows, FieldBudget{Mode: mode, Floors: x, BudgetJ: x * calmJ, Seeds: len(c.Seeds),
-				Arms: map[string]experiment.BudgetMeans{}})
+			requests = append(requests, rollout.Request{Mode: mode, BudgetJ: x * calmJ})
 		}
 	}
-	flown, err := c.flyArms(ctx, "budgets", func() (map[string][]flight, error) {
+	flown, err := c.flyArms(ctx, "budgets", seeds.CheckEvaluation, func(int) (map[string][]flight, error) {
 		arms := map[string][]flight{}
 		add := func(name string, runner *rollout.Runner) {
-			for _, b := range rows {
-				arms[name] = append(arms[name], flight{runner, rollout.Request{Mode: b.Mode, BudgetJ: b.BudgetJ}})
+			for _, r := range requests {
+				arms[name] = append(arms[name], flight{runner, r})
 			}
 		}
 		estimators := c.fieldArms()
@@ -60,27 +58,19 @@ func measureFieldBudgets(ctx context.Context, ck *checkpoint.Checkpoint, c Confi
 			}
 			add(name, runner)
 		}
-		runner, err := rollout.NewWithPolicy(baseline.NewEven(&c.World.Physics), &ck.GoalConstants, c.World, rollout.ReportLink{})
+		runner, err := c.runnerOf(evenArm, ck, c.World)
 		add(evenArm, runner)
 		return arms, err
 	})
 	if err != nil {
 		return nil, err
 	}
-	for k := range rows {
-		b := &rows[k]
-		unkeepable := func(flights map[string][]rollout.Result) bool { return !keepable(&flights[hiddenArm][k], b.BudgetJ) }
-		kept := slices.DeleteFunc(slices.Clone(flown), unkeepable)
-		b.Keepable = len(kept)
-		for _, flights := range kept {
-			for name, results := range flights {
-				a := b.Arms[name]
-				a.Add(results[k].Point, b.BudgetJ, float64(len(kept)))
-				b.Arms[name] = a
-			}
-		}
+	for k, x := range newBudgetFlights(requests, flown, hiddenArm) {
+		b := FieldBudget{Mode: x.request.Mode, BudgetJ: x.request.BudgetJ, Floors: budgetFloors[k%len(budgetFloors)],
+			Seeds: len(c.Seeds), Keepable: len(x.kept), Arms: x.means()}
 		b.BudgetMeans = b.Arms[policyArm]
 		delete(b.Arms, policyArm)
+		rows = append(rows, b)
 	}
 	return rows, nil
 }

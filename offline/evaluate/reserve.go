@@ -52,18 +52,18 @@ func MeasureReserves(ctx context.Context, ck *checkpoint.Checkpoint, c Config, s
 		return nil, fmt.Errorf("evaluate: %w", err)
 	}
 	rows := newReserveResults(sizes, len(c.Seeds))
-	arms := reserveArms(rows)
+	arms, runnerOf := reserveArms(&c, rows)
 	for _, p := range perturbations() {
 		if !p.Tuned {
 			continue
 		}
-		cells, err := p.fly(ctx, ck, c, arms, seeds.CheckCalibration)
+		cells, err := p.fly(ctx, ck, c, arms, seeds.CheckCalibration, runnerOf)
 		if err != nil {
 			return nil, err
 		}
 		for k := range cells {
 			for i := range rows {
-				rows[i].add(i, p.Name == calmAir, &cells[k])
+				rows[i].add(p.Name == calmAir, &cells[k])
 			}
 		}
 	}
@@ -84,34 +84,41 @@ func newReserveResults(sizes []budget.Reserve, seedCount int) (rows []ReserveRes
 	return rows
 }
 
+// reserveArm names the policy with a size of the reserve.
+func reserveArm(x budget.Reserve) string { return fmt.Sprintf("reserve %v", x) }
+
 // reserveArms returns the even pacer, and the policy with each size of the reserve.
-func reserveArms(rows []ReserveResult) []scheduler {
-	arms := []scheduler{schedulers[slices.IndexFunc(schedulers, func(a scheduler) bool { return a.name == evenArm })]}
+func reserveArms(c *Config, rows []ReserveResult) (arms []string, runnerOf newRunner) {
+	sizes := map[string]budget.Reserve{}
+	arms = []string{evenArm}
 	for _, r := range rows {
-		arms = append(arms, scheduler{new: func(ck *checkpoint.Checkpoint, _ *world.Config) (rollout.Policy, error) {
-			p, err := inference.New(ck, inference.DecoderDispatch)
-			if err == nil {
-				p.Reserve = r.Reserve
-			}
-			return p, err
-		}})
+		name := reserveArm(r.Reserve)
+		arms, sizes[name] = append(arms, name), r.Reserve
 	}
-	return arms
+	return arms, func(arm string, ck *checkpoint.Checkpoint, w world.Config) (*rollout.Runner, error) {
+		if arm == evenArm {
+			return c.runnerOf(arm, ck, w)
+		}
+		p, err := inference.New(ck, inference.DecoderDispatch)
+		if err != nil {
+			return nil, err
+		}
+		p.Reserve = sizes[arm]
+		return rollout.NewWithPolicy(p, &ck.GoalConstants, w, rollout.ReportLink{})
+	}
 }
 
-// add adds a cell's keepable flights to the i-th size. They are by the even pacer, without a reserve, and by that of
-// each other size.
-func (r *ReserveResult) add(i int, calm bool, cell *budgetFlights) {
-	var means experiment.BudgetMeans
+// add adds a cell's keepable flights.
+func (r *ReserveResult) add(calm bool, cell *budgetFlights) {
+	even, none, own := cell.byArm[evenArm], cell.byArm[reserveArm(budget.Reserve{})], cell.byArm[reserveArm(r.Reserve)]
+	means := experiment.MeansOf(own, cell.kept, cell.request.EndBudgetJ())
 	regretS, costS, n := 0.0, 0.0, float64(len(cell.kept))
 	for _, s := range cell.kept {
-		even, none, own := &s.byArm[0], &s.byArm[1], &s.byArm[1+i]
-		means.Add(own.Point, cell.request.EndBudgetJ(), n)
-		regretS += (own.DelayS - s.constantS) / n
-		costS += (own.DelayS - none.DelayS) / n
-		sum := &r.bySeed[s.seed]
-		sum.delayS += own.DelayS
-		sum.evenRatio += own.DelayS / even.DelayS
+		regretS += (own[s].DelayS - cell.constantS[s]) / n
+		costS += (own[s].DelayS - none[s].DelayS) / n
+		sum := &r.bySeed[s]
+		sum.delayS += own[s].DelayS
+		sum.evenRatio += own[s].DelayS / even[s].DelayS
 		sum.flights++
 	}
 	if cell.request.Mode == goal.Ceiling {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"math"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -43,25 +42,28 @@ func TestReserveCells(t *testing.T) {
 // Figures are means over keepable seeds; the best is the least even ratio among the
 // sizes that keep the limits, and the others' distance from it is taken seed by seed.
 func TestReserveTable(t *testing.T) {
-	flight := func(delayS, energyJ float64) rollout.Result {
-		return rollout.Result{Point: pareto.Point{DelayS: delayS, EnergyJ: energyJ}}
-	}
 	rows := newReserveResults([]budget.Reserve{{Probability: 0.5, MaxPriceShare: 0.5}}, 3)
 	for _, c := range []struct {
-		mode goal.Mode
-		kept []seedFlights // by the even pacer, without a reserve, with the shipped one, with a large one
+		mode                       goal.Mode
+		even, none, shipped, large [2]pareto.Point // by seed; large: with a large reserve
+		constantS                  []float64
 	}{
-		{goal.Target, []seedFlights{
-			{0, []rollout.Result{flight(100, 1000), flight(90, 1010), flight(92, 1000), flight(96, 900)}, 80},
-			{1, []rollout.Result{flight(100, 990), flight(92, 1000), flight(96, 1000), flight(98, 900)}, 90},
-		}},
-		{goal.Ceiling, []seedFlights{
-			{0, []rollout.Result{flight(200, 1000), flight(100, 1000), flight(100, 1000), flight(190, 1000)}, 0},
-			{1, []rollout.Result{flight(200, 1000), flight(100, 1001), flight(100, 1000), flight(190, 1000)}, 0},
-		}},
+		{goal.Target, [2]pareto.Point{{DelayS: 100, EnergyJ: 1000}, {DelayS: 100, EnergyJ: 990}},
+			[2]pareto.Point{{DelayS: 90, EnergyJ: 1010}, {DelayS: 92, EnergyJ: 1000}},
+			[2]pareto.Point{{DelayS: 92, EnergyJ: 1000}, {DelayS: 96, EnergyJ: 1000}},
+			[2]pareto.Point{{DelayS: 96, EnergyJ: 900}, {DelayS: 98, EnergyJ: 900}}, []float64{80, 90}},
+		{goal.Ceiling, [2]pareto.Point{{DelayS: 200, EnergyJ: 1000}, {DelayS: 200, EnergyJ: 1000}},
+			[2]pareto.Point{{DelayS: 100, EnergyJ: 1000}, {DelayS: 100, EnergyJ: 1001}},
+			[2]pareto.Point{{DelayS: 100, EnergyJ: 1000}, {DelayS: 100, EnergyJ: 1000}},
+			[2]pareto.Point{{DelayS: 190, EnergyJ: 1000}, {DelayS: 190, EnergyJ: 1000}}, []float64{0, 0}},
 	} {
+		cell := budgetFlights{request: rollout.Request{Mode: c.mode, BudgetJ: 1000}, kept: []int{0, 1}, constantS: c.constantS,
+			byArm: map[string][]pareto.Point{evenArm: c.even[:]}}
+		for i, points := range [][2]pareto.Point{c.none, c.shipped, c.large} {
+			cell.byArm[reserveArm(rows[i].Reserve)] = points[:]
+		}
 		for i := range rows {
-			rows[i].add(i, c.mode == goal.Target, &budgetFlights{rollout.Request{Mode: c.mode, BudgetJ: 1000}, c.kept})
+			rows[i].add(c.mode == goal.Target, &cell)
 		}
 	}
 	finishReserves(rows)
@@ -98,11 +100,13 @@ func TestMeasureReserves(t *testing.T) {
 	c := Config{World: world.Standard(), Seeds: []uint64{calibrationSeed}, Workers: 2, Progress: io.Discard}
 	large := budget.Reserve{Probability: 1, MaxPriceShare: 1}
 	p := perturbation{Name: calmAir, BudgetsJ: []float64{34e3}}
-	arms := reserveArms(newReserveResults([]budget.Reserve{large}, 1))
-	cells := offlinetest.Must(p.fly(t.Context(), ck, c, arms, seeds.CheckCalibration))(t)
+	arms, runnerOf := reserveArms(&c, newReserveResults([]budget.Reserve{large}, 1))
+	cells := offlinetest.Must(p.fly(t.Context(), ck, c, arms, seeds.CheckCalibration, runnerOf))(t)
 	want := flyObserved(t, c.World, rollout.Request{Mode: goal.Target, BudgetJ: 34e3}, observeNothing)
-	if f := cells[0].kept[0].byArm; !reflect.DeepEqual(f[2], want) || f[1].DelayS >= f[2].DelayS || f[2].DelayS >= f[3].DelayS {
-		t.Errorf("by size %+v, the checkpoint's flight %+v", f[1:], want)
+	of := func(x budget.Reserve) pareto.Point { return cells[0].byArm[reserveArm(x)][0] }
+	if shipped := of(budget.Shipped); shipped != want.Point || of(budget.Reserve{}).DelayS >= shipped.DelayS ||
+		shipped.DelayS >= of(large).DelayS {
+		t.Errorf("by size %+v, the checkpoint's flight %+v", cells[0].byArm, want)
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())

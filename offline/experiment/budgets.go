@@ -119,15 +119,29 @@ type BudgetMeans struct {
 	OverrunRate float64 `json:"overrun_rate"` // flights above their budget by more than a millionth
 }
 
-// Add adds one of n flights.
-func (a *BudgetMeans) Add(x pareto.Point, budgetJ, n float64) {
-	end := x.EnergyJ/budgetJ - 1
-	a.DelayS += x.DelayS / n
-	a.End += end / n
-	a.MeanOverrun += max(end, 0) / n
-	if end > 1e-6 {
-		a.OverrunRate += 1 / n
+// MeansOf returns them of some of the flights by seed.
+func MeansOf(flights []pareto.Point, seeds []int, budgetJ float64) (a BudgetMeans) {
+	n := float64(len(seeds))
+	for _, s := range seeds {
+		end := flights[s].EnergyJ/budgetJ - 1
+		a.DelayS += flights[s].DelayS / n
+		a.End += end / n
+		a.MeanOverrun += max(end, 0) / n
+		if end > 1e-6 {
+			a.OverrunRate += 1 / n
+		}
 	}
+	return a
+}
+
+// Keepable returns the seeds on which the judge of a budget, often the even pacer, keeps it.
+func Keepable(judge []pareto.Point, budgetJ float64) (seeds []int) {
+	for s := range judge {
+		if judge[s].EnergyJ <= budgetJ*baseline.KeepableWithin {
+			seeds = append(seeds, s)
+		}
+	}
+	return seeds
 }
 
 // BudgetFigures is how an arm kept one budget, judged by the budget itself on the
@@ -156,22 +170,11 @@ func JudgeBudgets(flown, even []BudgetResult) (list BudgetList) {
 		if i < 0 {
 			continue
 		}
-		pacer := even[i].Outcomes
-		b.Outcomes = b.Outcomes[:min(len(b.Outcomes), len(pacer))]
-		f := BudgetFigures{Perturbation: b.Perturbation, BudgetJ: b.BudgetJ, Seeds: len(b.Outcomes)}
-		var keepable []int
-		for s := range b.Outcomes {
-			if pacer[s].EnergyJ <= b.BudgetJ*baseline.KeepableWithin {
-				keepable = append(keepable, s)
-			}
-		}
-		f.Keepable = len(keepable)
-		n := float64(f.Keepable)
-		for _, s := range keepable {
-			f.Add(b.Outcomes[s], b.BudgetJ, n)
-			f.EvenDelayS += pacer[s].DelayS / n
-		}
-		list = append(list, f)
+		n := min(len(b.Outcomes), len(even[i].Outcomes))
+		pacer := even[i].Outcomes[:n]
+		kept := Keepable(pacer, b.BudgetJ)
+		list = append(list, BudgetFigures{Perturbation: b.Perturbation, BudgetJ: b.BudgetJ, Seeds: n, Keepable: len(kept),
+			EvenDelayS: MeansOf(pacer, kept, b.BudgetJ).DelayS, BudgetMeans: MeansOf(b.Outcomes, kept, b.BudgetJ)})
 	}
 	return list
 }

@@ -137,7 +137,7 @@ func (s *Set) ensureMeasured(ctx context.Context, a *Arm, count string) error {
 		return err
 	}
 	s.Logf("%s %s: %s", count, a.Name, a.Description)
-	r, err := s.fly(ctx, a)
+	r, err := s.Fly(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -230,7 +230,7 @@ func ReadAny(dir, arm string) (*Result, error) {
 	}
 	for _, x := range r.Sweeps {
 		if err == nil {
-			err = pareto.CheckOutcomes(x.Settings, x.Outcomes, len(slices.Concat(x.Outcomes[:min(1, len(x.Outcomes))]...)))
+			err = pareto.CheckOutcomes(x.Settings, x.Outcomes, x.flown())
 		}
 	}
 	for _, b := range r.Budgets {

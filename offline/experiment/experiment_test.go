@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -229,6 +231,56 @@ func TestPartialIsKeptUntilTheResultIs(t *testing.T) {
 	offlinetest.NoError(t, s.ensureMeasured(t.Context(), &s.Arms[0], ""))
 	if _, err := os.Stat(path); err == nil {
 		t.Error("what was flown is kept beside the result")
+	}
+}
+
+// countedPolicy counts its flights, and stops a set in one of them.
+type countedPolicy struct {
+	rollout.Policy
+	flights *int
+	stopIn  int
+	stop    func()
+}
+
+func (p *countedPolicy) Reset() {
+	if *p.flights++; *p.flights == p.stopIn {
+		p.stop()
+	}
+	p.Policy.Reset()
+}
+
+// A sweep that was ended in the middle goes on with the seeds that it has not flown, and ends as one that was not ended.
+func TestSweepGoesOn(t *testing.T) {
+	fly := func(dir string, stopIn int) (flights int, r *Result, err error) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		s := counting(dir, new([]string), io.Discard)
+		s.Workers = 1
+		s.Arms[0].Policy = func(context.Context) (*Policy, error) {
+			return ready(func(c *world.Config) rollout.Policy { return &countedPolicy{evenPacer(c), &flights, stopIn, stop} }), nil
+		}
+		s.Arms[0].Protocols = func(p *Policy) []Protocol {
+			return []Protocol{{Name: Nominal, Settings: p.Settings, Request: Target, Seeds: seeds.List(seeds.CalibrationFirst, 5)}}
+		}
+		r, err = s.Fly(ctx, &s.Arms[0])
+		return flights, r, err
+	}
+	dir := t.TempDir()
+	_, want, err := fly(t.TempDir(), 0)
+	offlinetest.NoError(t, err)
+	if n, _, err := fly(dir, 3); n != 3 || !errors.Is(err, context.Canceled) {
+		t.Fatalf("ended in flight %d: %v", n, err)
+	}
+	n, r, err := fly(dir, 0)
+	if err != nil || n != 3 || !reflect.DeepEqual(r.Sweeps, want.Sweeps) {
+		t.Errorf("continued with %d flights, want 3: %v, %+v, want %+v", n, err, r, want)
+	}
+	for _, damage := range []string{`"settings":[1],"outcomes":[]`, `"settings":[1],"outcomes":[[{"delay_s":1,"energy_j":1}]]`,
+		`"settings":[1,2],"speed_mps":[1,2],"outcomes":[[],[{"delay_s":1,"energy_j":1}]]`} {
+		offlinetest.Write(t, `{"key":"key of a","sweeps":[{"name":"nominal",`+damage+`}]}`, dir, "a", "partial.json")
+		if _, _, err := fly(dir, 0); err == nil || !strings.Contains(err.Error(), "is damaged") {
+			t.Errorf("%s: %v", damage, err)
+		}
 	}
 }
 

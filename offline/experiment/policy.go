@@ -1,12 +1,14 @@
 package experiment
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"time"
 
 	"prefdt/configs/cli"
 	"prefdt/inference/goal"
@@ -54,8 +56,11 @@ type Protocol struct {
 	Seeds    []uint64
 }
 
-// Nominal names the sweep without any disturbance.
-const Nominal = "nominal"
+// Nominal names the sweep without any disturbance, EvenSettings that of preferences even over the attainable band.
+const (
+	Nominal      = "nominal"
+	EvenSettings = "even settings"
+)
 
 // Result is the outcomes of one arm; figures are computed from it later, together with those of the other
 // arms. It is stored as JSON.
@@ -148,8 +153,11 @@ func (a *Arm) check(r *Result) error {
 	return nil
 }
 
-// fly flies an arm's policy through its protocols. What it has flown is kept after each.
-func (s *Set) fly(ctx context.Context, a *Arm) (*Result, error) {
+// keepEvery is how often what has been flown of a sweep is kept.
+const keepEvery = 10 * time.Second
+
+// Fly flies an arm's policy through its protocols. What it has flown is kept meanwhile, and not flown again.
+func (s *Set) Fly(ctx context.Context, a *Arm) (*Result, error) {
 	since := Now()
 	p, err := a.Policy(ctx)
 	if err != nil {
@@ -182,19 +190,40 @@ func (s *Set) fly(ctx context.Context, a *Arm) (*Result, error) {
 		}
 	}
 	for _, x := range a.Protocols(p) {
-		if r.Sweep(x.Name) != nil {
-			continue // flown before
+		y := r.Sweep(x.Name)
+		if y == nil {
+			r.Sweeps = append(r.Sweeps, newSweep(&x))
+			y = &r.Sweeps[len(r.Sweeps)-1]
+		} else if y.flown() == len(x.Seeds) {
+			continue
 		}
-		sweep, err := s.sweep(ctx, a, p, &x)
+		err := s.sweep(ctx, a, p, &x, y, func() error {
+			if time.Since(since.wall) < keepEvery {
+				return nil
+			}
+			return keep()
+		})
+		if y.flown() > 0 { // also of one that was ended early
+			err = errors.Join(err, keep())
+		}
 		if err != nil {
-			return nil, err
-		}
-		r.Sweeps = append(r.Sweeps, sweep)
-		if err := keep(); err != nil {
 			return nil, err
 		}
 	}
 	return r, nil
+}
+
+func newSweep(x *Protocol) Sweep {
+	n := len(x.Settings)
+	return Sweep{Name: x.Name, Settings: x.Settings, Outcomes: make([][]pareto.Point, n), SpeedMPS: make([]float64, n)}
+}
+
+// flown is on how many seeds a sweep has been flown so far.
+func (x *Sweep) flown() int {
+	if len(x.Outcomes) == 0 {
+		return 0
+	}
+	return len(x.Outcomes[0])
 }
 
 // record describes how a result is measured; what it took in earlier sittings stays.
@@ -228,17 +257,23 @@ func (s *Set) record(a *Arm, p *Policy, r *Result) error {
 func (s *Set) partial(a *Arm) (r *Result, path string, err error) {
 	path = filepath.Join(s.Dir, a.partialPath())
 	r = &Result{}
-	switch err := command.ReadJSON(path, r); {
-	case errors.Is(err, os.ErrNotExist):
-	case err != nil:
-		return nil, path, cli.BadInputf("%s is damaged (%v): remove it, and the arm is measured again", path, err)
-	case r.Key == a.Key():
-		return r, path, nil
+	if err = command.ReadJSON(path, r); errors.Is(err, os.ErrNotExist) || err == nil && r.Key != a.Key() {
+		return &Result{Key: a.Key()}, path, nil
 	}
-	return &Result{Key: a.Key()}, path, nil
+	for _, x := range r.Sweeps {
+		if err == nil && len(x.SpeedMPS) != len(x.Settings) {
+			err = fmt.Errorf("%s: %d speeds for %d settings", x.Name, len(x.SpeedMPS), len(x.Settings))
+		}
+		err = cmp.Or(err, pareto.CheckOutcomes(x.Settings, x.Outcomes, x.flown()))
+	}
+	if err != nil {
+		return nil, path, cli.BadInputf("%s is damaged (%v): remove it, and the arm is measured again", path, err)
+	}
+	return r, path, nil
 }
 
-func (s *Set) sweep(ctx context.Context, a *Arm, p *Policy, x *Protocol) (Sweep, error) {
+// sweep flies the seeds of a protocol that there are not yet, some at a time, and calls keep after these.
+func (s *Set) sweep(ctx context.Context, a *Arm, p *Policy, x *Protocol, y *Sweep, keep func() error) error {
 	c := p.World
 	if x.Change != nil {
 		x.Change(&c)
@@ -247,22 +282,28 @@ func (s *Set) sweep(ctx context.Context, a *Arm, p *Policy, x *Protocol) (Sweep,
 	for i, setting := range x.Settings {
 		requests[i] = x.Request(setting)
 	}
-	results, err := rollout.SweepRunners(ctx, func() (*rollout.Runner, error) { return p.Runner(c, x.Link) }, c, x.Seeds, requests,
-		s.Workers,
-		command.Progress(s.Log, "  seeds, "+a.Name+", "+x.Name, len(x.Seeds)))
-	if err != nil {
-		return Sweep{}, err
-	}
-	sweep := Sweep{Name: x.Name, Settings: x.Settings, Outcomes: rollout.Outcomes(results)}
-	for k, row := range results {
-		mean := 0.0
-		for i, f := range row {
-			mean += f.MeanSpeedMPS / float64(len(row))
-			sweep.Outcomes[k][i] = pareto.Point{DelayS: s.rounded(f.DelayS), EnergyJ: s.rounded(f.EnergyJ)}
+	runner := func() (*rollout.Runner, error) { return p.Runner(c, x.Link) }
+	progress := command.Progress(s.Log, "  seeds, "+a.Name+", "+x.Name, len(x.Seeds))
+	for done := y.flown(); done < len(x.Seeds); done = y.flown() {
+		some := x.Seeds[done:min(done+s.Workers, len(x.Seeds))]
+		results, err := rollout.SweepRunners(ctx, runner, c, some, requests, s.Workers, func(n int) { progress(done + n) })
+		if err != nil {
+			return err
 		}
-		sweep.SpeedMPS = append(sweep.SpeedMPS, s.rounded(mean))
+		for k, row := range results {
+			for _, f := range row {
+				y.SpeedMPS[k] += f.MeanSpeedMPS / float64(len(x.Seeds))
+				y.Outcomes[k] = append(y.Outcomes[k], pareto.Point{DelayS: s.rounded(f.DelayS), EnergyJ: s.rounded(f.EnergyJ)})
+			}
+			if y.flown() == len(x.Seeds) {
+				y.SpeedMPS[k] = s.rounded(y.SpeedMPS[k])
+			}
+		}
+		if err := keep(); err != nil {
+			return err
+		}
 	}
-	return sweep, nil
+	return nil
 }
 
 // rounded is to a tenth of a millisecond or of a millijoule, far below what any table shows:
@@ -284,9 +325,9 @@ func (s *Set) recalibrate(ctx context.Context, a *Arm, p *Policy) (kept int, err
 		return 0, errors.New("its settings cannot be recalibrated")
 	}
 	grid := calibrate.EvenOmegas(p.Constants, p.Band, calibrationSettings)
-	on, err := s.sweep(ctx, a, p, &Protocol{Name: "calibration", Settings: grid, Request: p.Request,
-		Seeds: seeds.List(seeds.CalibrationFirst, s.CalibrationSeeds)})
-	if err != nil {
+	x := Protocol{Name: "calibration", Settings: grid, Request: p.Request, Seeds: seeds.List(seeds.CalibrationFirst, s.CalibrationSeeds)}
+	on := newSweep(&x)
+	if err := s.sweep(ctx, a, p, &x, &on, func() error { return nil }); err != nil {
 		return 0, err
 	}
 	cal, err := calibrate.FitSettingMap(grid, on.Outcomes)

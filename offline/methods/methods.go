@@ -3,8 +3,8 @@
 //
 // Inputs: settings (configs/methods.yaml), a world, and for those that learn a folder in
 // which an interrupted run goes on. Outputs: policies, which package rollout flies.
-// "offline method" trains one, flies it and prints its figures; the study can fly them
-// as arms.
+// Package paper measures them for its tables, and has the command "offline method", which
+// trains one, flies it and prints its figures.
 //
 // omega is throughout the share of delay that a preference accepts: 0 asks for the least
 // delay, 1 for the least energy, and a linear utility weighs delay by 1-omega.
@@ -13,6 +13,7 @@ package methods
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,9 +21,11 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 
 	"prefdt/configs"
 	"prefdt/inference/goal"
+	"prefdt/offline/command"
 	"prefdt/offline/nn"
 	"prefdt/offline/rollout"
 	"prefdt/simbridge/world"
@@ -143,10 +146,11 @@ type Method struct {
 
 // Paper is how a method is measured for the paper's tables.
 type Paper struct {
-	Few      bool     // on fewer episodes, as many as the paper has
-	Ours     bool     // our instantiation: the text leaves settings open
-	Optional bool     // where it is asked for
-	Tests    []string // beside its front, the measurements of package paper
+	Few           bool     // on fewer episodes, as many as the paper has
+	Ours          bool     // our instantiation: the text leaves settings open
+	Optional      bool     // where it is asked for
+	Unconditioned bool     // it takes no request: it makes one point
+	Tests         []string // beside its front, the measurements of package paper
 }
 
 // Methods lists all of a configuration, in the order in which the paper's tables are measured: the
@@ -186,6 +190,30 @@ func (r *Run) GoalConstants() *goal.Constants {
 			EnergyJ: []float64{r.Scales.EnergyJ, 0}},
 		SettingMap: goal.SettingMap{Omegas: []float64{0, 1}},
 	}
+}
+
+// Claim keeps trainings with different settings, or in different worlds, from sharing the
+// run's folder.
+func (r *Run) Claim(m *Method, resume bool) error {
+	path := filepath.Join(r.Dir, "method.json")
+	want, err := json.MarshalIndent([]any{m.Name, m.Settings(&r.Config), r.Scales, r.World}, "", "  ")
+	if err != nil {
+		return err
+	}
+	have, err := os.ReadFile(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+	case err != nil:
+		return err
+	case strings.TrimSpace(string(have)) != string(want):
+		return fmt.Errorf("%s is of another method, world or settings: give those, or another -out", r.Dir)
+	case !resume:
+		return fmt.Errorf("%s holds a run: add -resume to continue it, or give another -out", r.Dir)
+	}
+	if err := command.CheckWritable(r.Dir); err != nil {
+		return err
+	}
+	return command.ReplaceJSON(path, "  ", json.RawMessage(want))
 }
 
 // trainToEnd trains by rounds of so many steps to the end of the schedule, from the state in a file if there is

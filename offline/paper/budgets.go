@@ -46,7 +46,12 @@ func (t *tables) budgetTable(x *experiment.Table) {
 			}
 		}
 	}
-	x.Add(experiment.Row{"arm": "cmdp", "error": t.cmdpError(), "the paper": paperRows.Budgets["cmdp"]})
+	for _, p := range t.policies {
+		if p.budgeted {
+			x.Add(experiment.Row{"arm": p.Name, "error": relativeError(t.results[p.Name].Totals(nominal), t.BudgetSeeds),
+				"the paper": paperRows.Budgets[p.Name]})
+		}
+	}
 	for _, a := range paperRows.Ours {
 		add(a.Name, t.study[a.Arm], "")
 	}

@@ -6,7 +6,7 @@ import (
 
 	"prefdt/configs/cli"
 	"prefdt/offline/experiment"
-	"prefdt/offline/study"
+	"prefdt/offline/seeds"
 )
 
 const usage = `offline paper makes the paper's tables with our figures beside its own: it trains every
@@ -68,7 +68,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	}
 	return common.Do(ctx, call, words, func() []experiment.Arm { return c.arms(nil) }, func() (*experiment.Set, experiment.Report, error) {
 		s := newSet(c, full, *common.Out, call.Stdout)
-		if c.FirstSeed == study.FirstSeed {
+		if c.FirstSeed == seeds.EvaluationFirst {
 			s.study, err = readStudy(studied)
 		}
 		return s.Set, s.report, err

@@ -10,7 +10,6 @@ import (
 
 	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
-	"prefdt/offline/study"
 	"prefdt/simbridge/world"
 )
 
@@ -69,7 +68,7 @@ func referencesOf(aircraft int) (wide, tight pareto.Point) {
 func (s *set) newTables(results map[string]*experiment.Result) *tables {
 	t := &tables{set: s, results: results, figures: map[string]*figures{}}
 	for _, p := range s.policies {
-		if r := results[p.Name].Sweep(nominal); r != nil && !p.Optional && p.Method != "cmdp" && p.aircraft == 2 {
+		if r := results[p.Name].Sweep(nominal); r != nil && !p.Optional && !p.budgeted && p.aircraft == 2 {
 			t.pool = append(t.pool, pareto.Contributor{Arm: p.Name, ResultHash: results[p.Name].Key, Outcomes: r.Outcomes})
 		}
 	}
@@ -81,13 +80,13 @@ func (s *set) newTables(results map[string]*experiment.Result) *tables {
 	for _, p := range s.policies {
 		for _, measurement := range []measurement{ownSettings, recalibrated, fullRange, dense} {
 			name := armName(p.Name, measurement)
-			if r := results[name].Sweep(nominal); r != nil && p.Method != "cmdp" {
+			if r := results[name].Sweep(nominal); r != nil && !p.budgeted {
 				t.figures[name] = t.figuresOf(p.Name, r, p.aircraft, p.hasPreference(), span)
 			}
 		}
 	}
 	for _, a := range paperRows.Ours {
-		if r := s.study[a.Arm].Sweep(study.EvenSettings); r != nil {
+		if r := s.study[a.Arm].Sweep(experiment.EvenSettings); r != nil {
 			t.figures[a.Arm] = t.figuresOf(a.Arm, r, 2, true, span)
 		}
 	}

@@ -18,12 +18,10 @@ import (
 	"prefdt/configs"
 	"prefdt/configs/cli"
 	"prefdt/offline/command"
-	"prefdt/offline/evaluate"
 	"prefdt/offline/experiment"
 	"prefdt/offline/methods"
 	"prefdt/offline/offlinetest"
 	"prefdt/offline/pareto"
-	"prefdt/offline/study"
 )
 
 // Methods and the published form are declared the same tokens.
@@ -90,7 +88,7 @@ func TestRows(t *testing.T) {
 			t.Errorf("nobody flies %v", r)
 		}
 	}
-	if n := len(conditions(shifts)) - 1; n != 15 || n != len(evaluate.Shifts) {
+	if n := len(conditions(shifts)) - 1; n != 15 || n != len(experiment.Shifts) {
 		t.Errorf("%d shifted points", n)
 	}
 	for _, name := range []string{"published-full-link", "published-full-shifts", "rules-50-link", "rules-50-shifts", "published-fleet4",
@@ -305,7 +303,7 @@ func TestReport(t *testing.T) {
 		r.Budgets = []experiment.BudgetResult{{Perturbation: experiment.PerturbationNone, BudgetJ: 33e3,
 			Outcomes: []pareto.Point{{DelayS: 90, EnergyJ: energyJ}}}}
 		if arm == "flagship" {
-			r.Sweeps = []experiment.Sweep{{Name: study.EvenSettings, Settings: []float64{0, 1},
+			r.Sweeps = []experiment.Sweep{{Name: experiment.EvenSettings, Settings: []float64{0, 1},
 				Outcomes: [][]pareto.Point{{{DelayS: 80, EnergyJ: 40e3}}, {{DelayS: 700, EnergyJ: 27e3}}}}}
 		}
 		if err := command.ReplaceJSON(filepath.Join(studied, arm, "result.json"), "", r); err != nil {

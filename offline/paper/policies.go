@@ -40,6 +40,7 @@ type policy struct {
 // making is how a policy is made.
 type making struct {
 	aircraft int            // of the fleet that it flies
+	budgeted bool           // its settings are budgets that it is trained for: it has no front
 	run      string         // what it trains or searches, "" if nothing: policies of one network share it
 	needs    []string       // paths in the folder of a set that are made before it flies
 	budget   methods.Budget // declared: of what it learns from others' flights, its own part
@@ -110,7 +111,7 @@ func (c *Config) policies() []*policy {
 
 // hasPreference reports whether a policy's settings are requests that outcomes can follow.
 func (p *policy) hasPreference() bool {
-	return p.Rules == nil && p.Scheduler == "" && p.Method != "unconditioned" && p.Method != "cmdp"
+	return p.Rules == nil && p.Scheduler == "" && !p.Unconditioned && !p.budgeted
 }
 
 // trainingPath is where in the folder of a set something is trained.
@@ -199,7 +200,7 @@ func (c *Config) rulesMaking(p *policy) making {
 				return err
 			}
 			f.World, f.Settings = config.World, rules.Omegas
-			f.Runner = s.withPolicy(func(c *world.Config) (rollout.Policy, error) { return rules.New(c, t == replanned) })
+			f.Runner = withPolicy(&s.Methods, func(c *world.Config) (rollout.Policy, error) { return rules.New(c, t == replanned) })
 			return nil
 		},
 	}
@@ -209,7 +210,7 @@ func (c *Config) rulesMaking(p *policy) making {
 func (p *policy) schedulerMaking() making {
 	return making{aircraft: 2, spends: "nothing", depends: func(*set) []any { return nil },
 		ready: func(_ context.Context, s *set, _ measurement, f *experiment.Policy) error {
-			f.Runner = s.withPolicy(func(c *world.Config) (rollout.Policy, error) {
+			f.Runner = withPolicy(&s.Methods, func(c *world.Config) (rollout.Policy, error) {
 				if p.Scheduler == "even" {
 					return baseline.NewEven(&c.Physics), nil
 				}
@@ -223,7 +224,7 @@ func (p *policy) schedulerMaking() making {
 func (c *Config) methodMaking(p *policy) making {
 	run := methods.Run{Config: c.Methods, World: world.Standard()}
 	method := methods.Find(&run.Config, p.Method)
-	m := making{aircraft: 2, depends: func(*set) []any { return []any{method.Settings(&run.Config)} }}
+	m := making{aircraft: 2, budgeted: method.BudgetsJ != nil, depends: func(*set) []any { return []any{method.Settings(&run.Config)} }}
 	if method.Budget == nil {
 		m.spends = method.Spends(&run.Config)
 	} else {
@@ -245,31 +246,33 @@ func (c *Config) methodMaking(p *policy) making {
 				return cli.BadInput(err)
 			}
 		}
-		newPolicy, err := method.New(ctx, &r)
-		if err != nil {
-			return err
-		}
-		if method.BudgetsJ != nil {
-			f.Settings, f.Request = method.BudgetsJ(&r.Config), experiment.Target
-		}
-		if p.Method == "unconditioned" {
+		if p.Unconditioned {
 			f.Settings = []float64{0.5}
 		}
-		f.Runner = s.withPolicy(func(*world.Config) (rollout.Policy, error) { return newPolicy(), nil })
-		return nil
+		return readyMethod(ctx, method, &r, f)
 	}
 	return m
 }
 
+// readyMethod trains a method and makes it ready to fly, at the budgets that it is trained for if it is.
+func readyMethod(ctx context.Context, m *methods.Method, r *methods.Run, f *experiment.Policy) error {
+	newPolicy, err := m.New(ctx, r)
+	if m.BudgetsJ != nil {
+		f.Settings, f.Request = m.BudgetsJ(&r.Config), experiment.Target
+	}
+	f.Runner = withPolicy(&r.Config, func(*world.Config) (rollout.Policy, error) { return newPolicy(), nil })
+	return err
+}
+
 // withPolicy returns runners of policies that take a preference or a budget alone.
-func (s *set) withPolicy(newPolicy func(*world.Config) (rollout.Policy, error)) func(world.Config, rollout.ReportLink) (*rollout.Runner,
-	error) {
+func withPolicy(methodConfig *methods.Config, newPolicy func(*world.Config) (rollout.Policy, error)) func(world.Config,
+	rollout.ReportLink) (*rollout.Runner, error) {
 	return func(c world.Config, l rollout.ReportLink) (*rollout.Runner, error) {
 		p, err := newPolicy(&c)
 		if err != nil {
 			return nil, err
 		}
-		r := methods.Run{Config: s.Methods, World: c}
+		r := methods.Run{Config: *methodConfig, World: c}
 		return rollout.NewWithPolicy(p, r.GoalConstants(), c, l)
 	}
 }

@@ -3,7 +3,6 @@ package paper
 import (
 	"fmt"
 
-	"prefdt/offline/evaluate"
 	"prefdt/offline/experiment"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
@@ -81,7 +80,7 @@ func conditions(t measurement) []experiment.Protocol {
 			list = append(list, experiment.Protocol{Name: displacementName(slots), Link: rollout.ReportLink{LateSlots: slots}})
 		}
 	case shifts:
-		for _, x := range evaluate.Shifts {
+		for _, x := range experiment.Shifts {
 			list = append(list, experiment.Protocol{Name: x.Name, Change: x.Apply})
 		}
 	case arrivals:

@@ -9,7 +9,6 @@ import (
 
 	"prefdt/offline/experiment"
 	"prefdt/offline/pareto"
-	"prefdt/offline/study"
 )
 
 // references are the reference points at which the methods are ranked: the paper's hypervolumes have one that its text
@@ -31,7 +30,7 @@ func referenceName(p pareto.Point) string {
 // at returns an arm's hypervolumes by seed in 1e6 s J to a reference point, none if it has not been flown.
 func (t *tables) at(arm string, p pareto.Point) []float64 {
 	x := t.results[arm].Sweep(nominal)
-	if own := t.study[arm].Sweep(study.EvenSettings); own != nil {
+	if own := t.study[arm].Sweep(experiment.EvenSettings); own != nil {
 		x = own
 	}
 	if x == nil {

@@ -255,11 +255,6 @@ var moreOf = map[string]func(*tables) []string{
 	"Vector return-to-go": (*tables).scalarBudgets, "Setting-axis recalibration": (*tables).distinctSettings,
 }
 
-// cmdpError is how far the CMDP ends from the budgets that it is trained for.
-func (t *tables) cmdpError() string {
-	return number("%.3f", relativeError(t.results["cmdp"].Totals(nominal), t.BudgetSeeds))
-}
-
 // few returns the figures of the seeds that all of IQL's temperatures flew.
 func (t *tables) few(x []float64) []float64 { return x[:min(t.FewSeeds, len(x))] }
 

@@ -35,7 +35,7 @@ type row struct {
 	Decoder     inference.Decoder
 	Population  int    // of a searched archive
 	Prices      int    // of the dispatch teacher, if not the configuration's
-	Scheduler   string // the name of a pacer in package evaluate
+	Scheduler   string // the name of a pacer in package baseline
 	// CentroidMotion flies towards centroids in place of least expected delays.
 	CentroidMotion bool `yaml:"centroid_motion"`
 	// PreferenceWithBudget keeps the delay entry and omega together with a budget, as

@@ -107,7 +107,7 @@ func (r *report) addFront(x experiment.Row, own *experiment.Result, front *exper
 		igd += pareto.IGD(pareto.NonDominated(pareto.SeedPoints(front.Outcomes, s)), pooled) / float64(len(r.reference.BySeed))
 	}
 	spanned, fidelity := front, math.NaN()
-	if even := own.Sweep(EvenSettings); even != nil {
+	if even := own.Sweep(experiment.EvenSettings); even != nil {
 		spanned, fidelity = even, pareto.Mean(pareto.Fidelities(even.Settings, even.Outcomes))
 		x["fidelity_axis"] = pareto.Mean(m.Fidelities) // on the arm's own axis
 	}

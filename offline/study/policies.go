@@ -16,7 +16,6 @@ import (
 	"prefdt/inference/slot"
 	"prefdt/offline/baseline"
 	"prefdt/offline/corpus"
-	"prefdt/offline/evaluate"
 	"prefdt/offline/experiment"
 	"prefdt/offline/prefdttrain"
 	"prefdt/offline/rollout"
@@ -84,7 +83,8 @@ func (s *study) newPolicy(ctx context.Context, a *row, ready *experiment.Policy)
 	case kindRules, kindDispatch:
 		return s.archivePolicy(ctx, a, ready)
 	case kindPacer:
-		return func() (rollout.Policy, error) { return evaluate.NewScheduler(a.Scheduler, s.flagship, &s.world) }, nil
+		curve := inference.EdgeCurve(s.flagship)
+		return func() (rollout.Policy, error) { return baseline.NewPacer(a.Scheduler, &s.world.Physics, curve) }, nil
 	case kindRandom:
 		ready.Settings = rollout.Linspace(0, 1, s.Settings)
 		return func() (rollout.Policy, error) { return baseline.NewRandom(&s.world.Physics), nil }, nil

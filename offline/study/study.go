@@ -147,9 +147,6 @@ func (c *Config) needs(a *row) []string {
 	return nil
 }
 
-// EvenSettings names the sweep of preferences that are even over the attainable band.
-const EvenSettings = "even settings"
-
 // gusty names the sweep of an arm's own settings in gusts.
 const gusty = "gusts"
 
@@ -178,7 +175,8 @@ func (s *study) protocols(a *row, p *experiment.Policy) (list []experiment.Proto
 	if !a.BudgetsOnly {
 		add(experiment.Protocol{Name: experiment.Nominal, Settings: p.Settings, Seeds: seeds})
 		if !a.isArchive() && !a.Unconditioned {
-			add(experiment.Protocol{Name: EvenSettings, Settings: rollout.Linspace(p.Band[0], p.Band[1], s.Settings), Seeds: seeds})
+			even := rollout.Linspace(p.Band[0], p.Band[1], s.Settings)
+			add(experiment.Protocol{Name: experiment.EvenSettings, Settings: even, Seeds: seeds})
 		}
 		add(experiment.Protocol{Name: gusty, Change: func(c *world.Config) { c.Gust = experiment.GustStdDev }, Settings: p.Settings,
 			Seeds: few})
@@ -255,7 +253,4 @@ func (s *study) key(a *row) string {
 	return experiment.Key(parts...)
 }
 
-// FirstSeed is that of the episodes that arms fly.
-const FirstSeed = seeds.EvaluationFirst
-
-func evaluationSeeds(n int) []uint64 { return seeds.List(FirstSeed, n) }
+func evaluationSeeds(n int) []uint64 { return seeds.List(seeds.EvaluationFirst, n) }

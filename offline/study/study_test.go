@@ -16,6 +16,7 @@ import (
 	"prefdt/inference/model"
 	"prefdt/inference/slot"
 	"prefdt/inference/token"
+	"prefdt/offline/baseline"
 	"prefdt/offline/command"
 	"prefdt/offline/experiment"
 	"prefdt/offline/offlinetest"
@@ -46,6 +47,9 @@ func TestNames(t *testing.T) {
 			if a.TrainingRun != "" && a.Kind != kindPaper &&
 				!slices.ContainsFunc(runs, func(r trainingRun) bool { return r.Name == a.TrainingRun }) {
 				t.Errorf("arm %q has no run %q", a.Name, a.TrainingRun)
+			}
+			if a.Kind == kindPacer && !slices.Contains(baseline.Pacers, a.Scheduler) {
+				t.Errorf("arm %q has no pacer %q", a.Name, a.Scheduler)
 			}
 		}
 		for _, r := range runs {

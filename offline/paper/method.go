@@ -1,24 +1,23 @@
-package methods
+package paper
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
+	"math"
 	"path/filepath"
 	"runtime"
-	"strings"
 
 	"prefdt/configs/cli"
 	"prefdt/offline/command"
+	"prefdt/offline/experiment"
+	"prefdt/offline/methods"
 	"prefdt/offline/pareto"
 	"prefdt/offline/rollout"
 	"prefdt/offline/seeds"
 	"prefdt/simbridge/world"
 )
 
-const usage = `offline method trains one of the methods that the paper compares its policy with, if
+const methodUsage = `offline method trains one of the methods that the paper compares its policy with, if
 it learns, and flies it.
 
   offline method -list
@@ -26,15 +25,15 @@ it learns, and flies it.
   offline method ppo -budget 0.01 -out out/try     with a hundredth of its environment steps
   offline method ppo -resume                       continue
 
-The folder -out keeps trained policies, and the outcomes of each seed as it is flown:
+The folder -out keeps trained policies, and the outcomes of the last flights as they are flown:
 Ctrl-C or SIGTERM may come at any time, or -limit end it: the exit status is 75 then,
 and -resume goes on.
 
 Flags:
 `
 
-// Command is "offline method".
-func Command(ctx context.Context, call *cli.Call) error {
+// MethodCommand is "offline method".
+func MethodCommand(ctx context.Context, call *cli.Call) error {
 	f := call.Flags
 	config := command.WorldFlag(f)
 	recipe := f.String("recipe", "", "YAML `FILE` with the settings, as configs/methods.yaml")
@@ -46,26 +45,26 @@ func Command(ctx context.Context, call *cli.Call) error {
 	resume := f.Bool("resume", false, "continue in -out; without anything there, start")
 	ppo := f.String("ppo", "out/methods/ppo-plain", "`FOLDER` of the PPO policies, for methods that learn from their flights; trained "+
 		"there if they are not")
-	list := f.Bool("list", false, "print the methods")
+	listed := f.Bool("list", false, "print the methods")
 	limit := command.LimitFlag(f)
 	workers := f.Int("workers", runtime.GOMAXPROCS(0), "policies or flights at a time; changes no result")
 	asJSON := call.JSONFlag()
-	words, err := call.Parse(usage, 1)
+	words, err := call.Parse(methodUsage, 1)
 	if err != nil {
 		return err
 	}
 	ctx, stop := limit(ctx)
 	defer stop()
-	r := &Run{Config: Default(), PPODir: *ppo, Workers: *workers, Log: call.Stderr}
+	r := &methods.Run{Config: methods.Default(), PPODir: *ppo, Workers: *workers, Log: call.Stderr}
 	if err := call.Config(*recipe, &r.Config); err != nil {
 		return err
 	}
-	if *list {
-		methods := Methods(&r.Config)
+	if *listed {
+		list := methods.Methods(&r.Config)
 		if *asJSON {
-			return call.PrintJSON(methods)
+			return call.PrintJSON(list)
 		}
-		for _, m := range methods {
+		for _, m := range list {
 			fmt.Fprintf(call.Stdout, "%-22s %s\n", m.Name, m.Description)
 		}
 		return nil
@@ -73,7 +72,7 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if len(words) != 1 {
 		return cli.BadInputf("want the name of a method (-list shows them)")
 	}
-	m := Find(&r.Config, words[0])
+	m := methods.Find(&r.Config, words[0])
 	if m == nil {
 		return cli.BadInputf("no method is called %q (-list shows them)", words[0])
 	}
@@ -100,23 +99,25 @@ func Command(ctx context.Context, call *cli.Call) error {
 	if err := r.Claim(m, *resume); err != nil {
 		return cli.BadInput(err)
 	}
-	at := rollout.Linspace(0, 1, *settings)
-	if m.BudgetsJ != nil {
-		at = m.BudgetsJ(&r.Config)
+	policy := &experiment.Policy{World: r.World, Request: experiment.Preference, Settings: rollout.Linspace(0, 1, *settings)}
+	arm := experiment.Arm{
+		Name: "flights",
+		Key: func() string {
+			return experiment.Key(m.Name, m.Settings(&r.Config), r.Scales, r.World, *settings, flown)
+		},
+		Policy: func(ctx context.Context) (*experiment.Policy, error) { return policy, readyMethod(ctx, m, r, policy) },
+		Protocols: func(p *experiment.Policy) []experiment.Protocol {
+			return []experiment.Protocol{{Name: nominal, Settings: p.Settings, Request: p.Request, Seeds: flown}}
+		},
 	}
-	if _, err := r.readOutcomes(at); err != nil {
-		return cli.BadInput(err)
-	}
-	newPolicy, err := m.New(ctx, r)
+	set := experiment.Set{Dir: r.Dir, Log: r.Log, Workers: r.Workers}
+	x, err := set.Fly(ctx, &arm)
 	if err == nil {
-		var outcomes [][]pareto.Point
-		if outcomes, err = Fly(ctx, r, m, newPolicy, at, flown); err == nil {
-			figures := Measure(r, m, at, outcomes)
-			if *asJSON {
-				return call.PrintJSON(figures)
-			}
-			return figures.print(call)
+		figures := newMethodFigures(r, m, x.Sweep(nominal))
+		if *asJSON {
+			return call.PrintJSON(figures)
 		}
+		return figures.print(call)
 	}
 	if command.Ended(ctx, err) {
 		return command.Interrupted(ctx, "; the same command with -resume continues")
@@ -133,32 +134,47 @@ func heldOut(seed uint64) error {
 	return nil
 }
 
-// Claim keeps trainings with different settings, or in different worlds, from sharing the
-// run's folder.
-func (r *Run) Claim(m *Method, resume bool) error {
-	path := filepath.Join(r.Dir, "method.json")
-	want, err := json.MarshalIndent([]any{m.Name, m.Settings(&r.Config), r.Scales, r.World}, "", "  ")
-	if err != nil {
-		return err
+// methodFigures are the paper's metrics of a method, each per seed and then averaged.
+type methodFigures struct {
+	Method   string    `json:"method"`
+	Settings []float64 `json:"settings"`
+	pareto.Summaries
+	Fidelity        pareto.Summary  `json:"fidelity"`
+	BudgetError     float64         `json:"budget_error,omitempty"`     // mean of |E - budget| / budget, of methods flown at budgets
+	BudgetViolation float64         `json:"budget_violation,omitempty"` // part of the flights above it
+	MeanPoints      []pareto.Point  `json:"mean_points"`                // by setting
+	Budget          *methods.Budget `json:"budget,omitempty"`
+}
+
+// newMethodFigures computes them.
+func newMethodFigures(r *methods.Run, m *methods.Method, x *experiment.Sweep) *methodFigures {
+	settings, outcomes := x.Settings, x.Outcomes
+	wide, tight := pareto.References(&r.World, pareto.Pool(outcomes...))
+	metrics := x.Measure(wide, tight)
+	f := &methodFigures{
+		Method: m.Name, Settings: settings, MeanPoints: pareto.MeanPoints(outcomes), Summaries: metrics.Summarise(),
+		Fidelity: pareto.Summarise(metrics.Fidelities),
 	}
-	have, err := os.ReadFile(path)
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-	case err != nil:
-		return err
-	case strings.TrimSpace(string(have)) != string(want):
-		return fmt.Errorf("%s is of another method, world or settings: give those, or another -out", r.Dir)
-	case !resume:
-		return fmt.Errorf("%s holds a run: add -resume to continue it, or give another -out", r.Dir)
+	if m.BudgetsJ != nil {
+		n := float64(len(outcomes) * len(outcomes[0]))
+		for s := range outcomes[0] {
+			for k, budgetJ := range settings {
+				energyJ := outcomes[k][s].EnergyJ
+				if f.BudgetError += math.Abs(energyJ/budgetJ-1) / n; energyJ > budgetJ {
+					f.BudgetViolation += 1 / n
+				}
+			}
+		}
 	}
-	if err := command.CheckWritable(r.Dir); err != nil {
-		return err
+	if m.Budget != nil {
+		b := m.Budget(r)
+		f.Budget = &b
 	}
-	return command.ReplaceJSON(path, "  ", json.RawMessage(want))
+	return f
 }
 
 // print writes the figures as a table.
-func (f *Figures) print(call *cli.Call) error {
+func (f *methodFigures) print(call *cli.Call) error {
 	fmt.Fprintf(call.Stdout, "%s at %d settings on %d seeds, per seed\n", f.Method, len(f.Settings), f.Hypervolume.N)
 	budgets := ""
 	if f.BudgetError > 0 {
