@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -16,6 +17,8 @@ import (
 
 	"prefdt/configs"
 	"prefdt/configs/cli"
+	"prefdt/firmware/worker/executor"
+	"prefdt/firmware/worker/function"
 	"prefdt/telemetry/access"
 )
 
@@ -129,7 +132,7 @@ func TestUnit(t *testing.T) {
 	lines := strings.Split(string(raw), "\n")
 	for _, want := range []string{
 		"CPUSchedulingPolicy=idle", "CPUWeight=2", "OOMScoreAdjust=500", "PrivateDevices=yes", "DevicePolicy=closed", "NoNewPrivileges=yes",
-		"ProtectSystem=strict", "RestrictAddressFamilies=AF_INET AF_INET6", "IPAddressDeny=any", "CapabilityBoundingSet=",
+		"ProtectSystem=strict", "Delegate=memory pids", "RestrictAddressFamilies=AF_INET AF_INET6", "IPAddressDeny=any", "CapabilityBoundingSet=",
 	} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("no line %s", want)
@@ -140,8 +143,42 @@ func TestUnit(t *testing.T) {
 			t.Errorf("no line %s", want)
 		}
 	}
-	if regexp.MustCompile(`(?m)^MemoryDenyWriteExecute`).Match(raw) {
-		t.Error("MemoryDenyWriteExecute: modules would be interpreted")
+	for what, why := range map[string]string{"MemoryDenyWriteExecute": "modules would be interpreted",
+		"ProtectControlGroups": "no group could be made"} {
+		if regexp.MustCompile(`(?m)^` + what).Match(raw) {
+			t.Errorf("%s: %s", what, why)
+		}
+	}
+}
+
+// What functions are held to is said before a worker serves; one that would not be served is an error.
+func TestCheck(t *testing.T) {
+	folder := t.TempDir()
+	all := []access.Certificate{{Name: "worker-1", Role: access.RoleWorker, Hosts: []string{"127.0.0.1"}}}
+	if _, err := access.Issue(folder, all, access.Validity{Authority: time.Hour, Others: time.Hour}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	certificate, key := access.Files(folder, "worker-1")
+	path, calibration := filepath.Join(folder, "worker.yaml"), filepath.Join(folder, "c.json")
+	f := function.Config{Command: []string{"cat"}}
+	digest, err := f.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("cert: %s\nkey: %s\ncalibration: %s\nfunctions: [{id: f, command: [cat], unit_bytes: 1, output_bytes: 1, reads: [%s]}]\n",
+		certificate, key, calibration, folder)
+	for _, c := range []struct{ text, digest, want string }{
+		{text, digest, "^functions have, by (no )?(Landlock|seccomp).*\n(groups in|no groups, what a function starts may outlive it).*\n$"},
+		{text, strings.Repeat("0", 64), "not calibrated as it is now"},
+		{strings.Replace(text, "["+folder, "["+folder+"/none", 1), digest, "function f: start executor: allow a function .*/none: no such file"},
+	} {
+		os.WriteFile(path, []byte(c.text), 0o600)
+		os.WriteFile(calibration, []byte(`{"f": {"digest": "`+c.digest+`", "ns_per_byte": 1}}`), 0o600)
+		var out bytes.Buffer
+		if program.Run(t.Context(), []string{"check", "-config", path}, &out, &out); !regexp.MustCompile(c.want).Match(out.Bytes()) &&
+			!(strings.Contains(c.want, "none") && strings.HasPrefix(executor.Fence(), "functions have, by no Landlock")) {
+			t.Errorf("%s, want %s", &out, c.want)
+		}
 	}
 }
 
