@@ -14,17 +14,30 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"prefdt/firmware/worker/sdk"
 )
 
 // The test's own program is the executor: each function is one behaviour.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "executor" {
-		sdk.Serve(trespass, flee)
+		sdk.Serve(trespass, flee, multiply)
 		os.Exit(0)
 	}
 	if len(os.Args) == 2 && os.Args[1] == "burn" {
 		for {
+		}
+	}
+	if len(os.Args) == 2 && os.Args[1] == "idle" {
+		time.Sleep(time.Hour)
+	}
+	if os.Args[0] == "/init" {
+		boot()
+	}
+	if len(os.Args) == 2 && os.Args[1] == "hoard" {
+		for all, i := make([]byte, hoardBytes), 0; ; i = (i + 4096) % len(all) {
+			all[i] = 1
 		}
 	}
 	os.Exit(m.Run())
@@ -51,6 +64,20 @@ func trespass(input []byte) ([]byte, error) {
 	}
 	return fmt.Append(nil, err), nil
 }
+
+// multiply starts so many children of a kind, or as many as it can, and returns how many.
+func multiply(input []byte) ([]byte, error) {
+	kind, most, _ := strings.Cut(string(input), " ")
+	wanted, _ := strconv.Atoi(most)
+	for n := range wanted {
+		if err := exec.Command(os.Args[0], kind).Start(); err != nil {
+			return fmt.Append(nil, n), nil
+		}
+	}
+	return []byte(most), nil
+}
+
+const hoardBytes = 64 << 20
 
 // flee starts a child in a session of its own, which computes without end, and returns its process id.
 func flee([]byte) ([]byte, error) {
@@ -230,6 +257,89 @@ func TestChildThatFlees(t *testing.T) {
 			t.Errorf("it computes after its executor ended: %s", ends)
 		}
 	}
+}
+
+// In a group that is delegated as systemd does it, to a user that is not root, a function's threads and memory have an end, with those of
+// what it starts; its worker's are its own.
+func TestDelegatedGroup(t *testing.T) {
+	groups, err := NewGroups()
+	if err != nil {
+		t.Skip(err)
+	}
+	if held := groups.Holds(); !strings.Contains(held, "memory") || !strings.Contains(held, "pids") {
+		t.Skip(held)
+	}
+	x := start(t, &Program{Groups: groups})
+	if n, _ := strconv.Atoi(run(t, x, 2, "idle 1000")); n < 1 || n > mostThreads {
+		t.Errorf("it started %d processes, %d threads are allowed", n, mostThreads)
+	}
+	y := start(t, &Program{Groups: groups, MemoryBytes: 3 * hoardBytes})
+	run(t, y, 2, "hoard 5") // none of them above the limit
+	select {
+	case <-y.ended:
+	case <-time.After(2 * time.Minute):
+		t.Error("its processes have more memory than their group's limit")
+	}
+	if x.Ended() {
+		t.Error("another function ended")
+	}
+}
+
+// The same in a machine of its own (User-Mode Linux, which boots in two seconds): few of those that test have cgroup v2 with controllers.
+func TestDelegatedGroupInItsOwnMachine(t *testing.T) {
+	machine, err := exec.LookPath("linux.uml")
+	if err != nil {
+		t.Skip("user-mode-linux is not installed")
+	}
+	root := t.TempDir()
+	for _, folder := range []string{"proc", "sys", "tmp", "dev"} {
+		if err := os.Mkdir(filepath.Join(root, folder), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	self, err := os.ReadFile(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"init", "test"} {
+		if err := os.WriteFile(filepath.Join(root, name), self, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := exec.Command(machine, "rootfstype=hostfs", "rootflags="+root, "init=/init", "mem=768M", "con=null", "con0=null,fd:1", "quiet",
+		"uml_dir="+filepath.Join(root, "tmp")).Output()
+	for _, passed := range []string{"TestChildThatFlees", "TestDelegatedGroup"} {
+		if !strings.Contains(string(out), "--- PASS: "+passed) {
+			t.Fatalf("%s: %v\n%s", passed, err, out)
+		}
+	}
+}
+
+// boot is what that machine does: with a group delegated to a user it runs the tests, and ends.
+func boot() {
+	must := func(err error) {
+		if err != nil {
+			fmt.Println(err)
+			unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
+		}
+	}
+	const groups, unit, user = "/sys/fs/cgroup", "/sys/fs/cgroup/unit", 1000
+	must(unix.Mount("proc", "/proc", "proc", 0, ""))
+	must(unix.Mount("sys", "/sys", "sysfs", 0, ""))
+	must(unix.Mount("tmp", "/tmp", "tmpfs", 0, ""))
+	must(unix.Mount("groups", groups, "cgroup2", 0, ""))
+	must(os.WriteFile(groups+"/cgroup.subtree_control", []byte("+memory +pids"), 0))
+	must(os.Mkdir(unit, 0o755))
+	for _, file := range []string{"", "/cgroup.procs", "/cgroup.subtree_control", "/cgroup.threads"} {
+		must(os.Chown(unit+file, user, user))
+	}
+	dir, err := os.Open(unit)
+	must(err)
+	c := exec.Command("/test", "-test.v", "-test.run", "TestChildThatFlees|TestDelegatedGroup$")
+	c.Stdout, c.Stderr = os.Stdout, os.Stdout
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}, UseCgroupFD: true, CgroupFD: int(dir.Fd())}
+	must(c.Run())
+	unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)
 }
 
 // Groups that cannot be had are said, and cost nothing else.
