@@ -315,8 +315,15 @@ func (c connection) untilClosed() (ctx context.Context, stop func()) {
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		if _, err := c.in.Peek(1); err != nil {
-			cancel()
+		for { // what it sends meanwhile is no end
+			_, err := c.in.Peek(c.in.Buffered() + 1)
+			if errors.Is(err, bufio.ErrBufferFull) { // behind so much its end is not seen
+				return
+			}
+			if err != nil {
+				cancel()
+				return
+			}
 		}
 	}()
 	return ctx, func() {

@@ -473,24 +473,26 @@ func TestPanicEndsOneConnection(t *testing.T) {
 	b.servesAnother()
 }
 
-// A user that closes its connection is not computed for any longer.
+// A user that closes its connection is not computed for any longer, whatever it has sent after its task.
 func TestClosedWhileComputing(t *testing.T) {
-	b := newBench(t, nil)
-	loop := b.server.functions["loop"]
-	loop.Scheduler.SetNSPerByte(loop.Function.Function, 1e9) // for hours
-	g := grant()
-	r := task.Request{Slot: 17, Function: "loop", Bytes: len(input), Grant: g.Seal(nil, b.key)}
-	c := b.sent(b.dial("u01"), append(r.Append(nil), input...))
-	for loop.Scheduler.Stats().QueuedNS == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	c.Close()
-	for until := time.Now().Add(10 * time.Second); loop.Scheduler.Stats().Killed == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(until) {
-			t.Fatal("it is still computed")
+	for _, more := range []int{0, 1, 500} {
+		b := newBench(t, nil)
+		loop := b.server.functions["loop"]
+		loop.Scheduler.SetNSPerByte(loop.Function.Function, 1e9) // for hours
+		g := grant()
+		r := task.Request{Slot: 17, Function: "loop", Bytes: len(input), Grant: g.Seal(nil, b.key)}
+		c := b.sent(b.dial("u01"), append(append(r.Append(nil), input...), make([]byte, more)...))
+		for loop.Scheduler.Stats().QueuedNS == 0 {
+			time.Sleep(time.Millisecond)
 		}
+		c.Close()
+		for until := time.Now().Add(2 * time.Second); loop.Scheduler.Stats().Killed == 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(until) {
+				t.Fatalf("it is still computed, %d bytes after its task", more)
+			}
+		}
+		b.servesAnother()
 	}
-	b.servesAnother()
 }
 
 // An address has so many connections at once and new ones a second, and is forgotten once
