@@ -26,8 +26,8 @@ import (
 	"prefdt/telemetry/task"
 )
 
-// Tasks is how a worker of one core serves so many users, whose grants sum to a multiple of it: each sends a task a slot that takes taskPart
-// of the slot if all is as granted, through the worker's door on the loopback, and none while one is in flight.
+// Tasks is how a worker of one core serves so many users, whose grants sum to a multiple of it: each sends a task a slot that takes
+// taskPart of the slot if all is as granted, through the worker's door on the loopback, and none while one is in flight.
 type Tasks struct {
 	Backend    string  `json:"backend"`
 	Users      int     `json:"users"`
@@ -251,7 +251,8 @@ func newDoor(scratch string, users int) (*door, error) {
 		}
 		limits := serve.DefaultLimits()
 		limits.ConnectionsPerAddress, limits.NewPerAddress = limits.Connections, float64(limits.Connections) // all come from one
-		d.server = &serve.Server{Fleet: taskFleet, Aircraft: 1, Key: &d.key, TLS: config, Limits: limits, Log: slog.New(slog.DiscardHandler)}
+		d.server = &serve.Server{Fleet: taskFleet, Aircraft: 1, Key: &d.key, TLS: config, Limits: limits,
+			Log: slog.New(slog.DiscardHandler)}
 	}
 	return d, nil
 }

@@ -306,8 +306,8 @@ func TestDelegatedGroupInItsOwnMachine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	out, err := exec.Command(machine, "rootfstype=hostfs", "rootflags="+root, "init=/init", "mem=768M", "con=null", "con0=null,fd:1", "quiet",
-		"uml_dir="+filepath.Join(root, "tmp")).Output()
+	out, err := exec.Command(machine, "rootfstype=hostfs", "rootflags="+root, "init=/init", "mem=768M", "con=null", "con0=null,fd:1",
+		"quiet", "uml_dir="+filepath.Join(root, "tmp")).Output()
 	for _, passed := range []string{"TestChildThatFlees", "TestDelegatedGroup"} {
 		if !strings.Contains(string(out), "--- PASS: "+passed) {
 			t.Fatalf("%s: %v\n%s", passed, err, out)
