@@ -231,7 +231,7 @@ func TestCheck(t *testing.T) {
 	text := fmt.Sprintf("cert: %s\nkey: %s\ncalibration: %s\nfunctions: [{id: f, command: [cat], unit_bytes: 1, output_bytes: 1, "+
 		"reads: [%s]}]\n", certificate, key, calibration, folder)
 	for _, c := range []struct{ text, digest, want string }{
-		{text, digest, "^functions have, by (no )?(Landlock|seccomp).*\n(groups in|no groups, what a function starts may outlive it).*\n$"},
+		{text, digest, "^functions have (no files|this program's rights).*\n(groups in|no groups, what a function starts may outlive it).*\n$"},
 		{text, strings.Repeat("0", 64), "not calibrated as it is now"},
 		{strings.Replace(text, "["+folder, "["+folder+"/none", 1), digest,
 			"function f: start executor: allow a function .*/none: no such file"},
@@ -240,7 +240,7 @@ func TestCheck(t *testing.T) {
 		os.WriteFile(calibration, []byte(`{"f": {"digest": "`+c.digest+`", "ns_per_byte": 1}}`), 0o600)
 		var out bytes.Buffer
 		if program.Run(t.Context(), []string{"check", "-config", path}, &out, &out); !regexp.MustCompile(c.want).Match(out.Bytes()) &&
-			!(strings.Contains(c.want, "none") && strings.HasPrefix(executor.Fence(), "functions have, by no Landlock")) {
+			!(strings.Contains(c.want, "none") && strings.HasPrefix(executor.Fence(), "functions have this program's rights")) {
 			t.Errorf("%s, want %s", &out, c.want)
 		}
 	}

@@ -41,17 +41,17 @@ func newRuleset() (fd int, forbids unix.LandlockRulesetAttr) {
 	return -1, unix.LandlockRulesetAttr{}
 }
 
-// Fence is what this kernel forbids processes, in words.
+// Fence is what this kernel holds processes to, in words.
 func Fence() string {
-	files, network := "Landlock: no files but the system's programs and their own", "seccomp: no sockets"
+	files, sockets := "no files but the system's programs and their own (Landlock)", "no sockets (seccomp)"
 	fd, _ := newRuleset()
 	if unix.Close(fd) != nil {
-		files = "no Landlock: this program's rights to files"
+		files = "this program's rights to files, without Landlock"
 	}
 	if _, err := unix.PrctlRetInt(unix.PR_GET_SECCOMP, 0, 0, 0, 0); err != nil {
-		network = "no seccomp: sockets as this program has"
+		sockets = "to sockets, without seccomp"
 	}
-	return "functions have, by " + files + ", and by " + network
+	return "functions have " + files + ", " + sockets
 }
 
 // architectures are those by which a filter knows this program's system calls from those of other processors.

@@ -66,6 +66,7 @@ type bench struct {
 	t         *testing.T
 	server    *Server
 	key       *task.Key
+	slot      int // of the last beacon
 	folder    string
 	authority *x509.CertPool
 }
@@ -110,6 +111,7 @@ func newBench(t *testing.T, change func(*Server)) *bench {
 }
 
 func (b *bench) openSlot(n int) {
+	b.slot = n
 	b.server.OpenSlot(telemetry.Slot{Slot: n, Offer: telemetry.Offer{Aircraft: []telemetry.OfferAircraft{{Number: 1, CPUHz: 1e9,
 		ExpectedUsers: 1}}}})
 }
@@ -228,8 +230,8 @@ func TestHostileRequests(t *testing.T) {
 func (b *bench) servesAnother() {
 	b.t.Helper()
 	g := grant()
-	g.User = task.UserHash("u02")
-	a, err := ask(b.dial("u02"), task.Request{Slot: 17, Function: "upper", Bytes: len(input), Grant: g.Seal(nil, b.key)}, input)
+	g.User, g.Slot = task.UserHash("u02"), uint32(b.slot)
+	a, err := ask(b.dial("u02"), task.Request{Slot: b.slot, Function: "upper", Bytes: len(input), Grant: g.Seal(nil, b.key)}, input)
 	if err != nil || a.Status != task.OK || !bytes.Equal(a.Output, bytes.ToUpper(input)) || a.EdgeNS == 0 {
 		b.t.Errorf("a good task: %s %q, %v", a.Status, a.Output, err)
 	}
@@ -492,6 +494,33 @@ func TestClosedWhileComputing(t *testing.T) {
 			}
 		}
 		b.servesAnother()
+	}
+}
+
+// One user has one task at a time, however many connections it opens: what loops takes no more than its share.
+func TestOneTaskAtATime(t *testing.T) {
+	b := newBench(t, nil)
+	loop := b.server.functions["loop"]
+	loop.Scheduler.SetNSPerByte(loop.Function.Function, 1e9) // for hours
+	g := grant()
+	r := task.Request{Slot: 17, Function: "loop", Bytes: len(input), Grant: g.Seal(nil, b.key)}
+	c := b.sent(b.dial("u01"), append(r.Append(nil), input...))
+	for loop.Scheduler.Stats().QueuedNS == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	again := b.dial("u01")
+	for slot, want := range []task.Status{task.Busy, task.OK} {
+		b.openSlot(18 + slot)
+		g.Slot = uint32(18 + slot)
+		a, err := ask(again, task.Request{Slot: 18 + slot, Function: "upper", Bytes: len(input), Grant: g.Seal(nil, b.key)}, input)
+		if err != nil || a.Status != want {
+			t.Errorf("%s, %v, want %s", a.Status, err, want)
+		}
+		b.servesAnother() // of another user
+		c.Close()
+		for loop.Scheduler.Stats().QueuedNS > 0 {
+			time.Sleep(time.Millisecond)
+		}
 	}
 }
 
