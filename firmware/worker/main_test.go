@@ -130,7 +130,8 @@ func TestClockAYearWrong(t *testing.T) {
 		folder := t.TempDir()
 		all := []access.Certificate{{Name: "worker-1", Role: access.RoleWorker, Hosts: []string{"127.0.0.1"}},
 			{Name: "u01", Role: access.RoleUser}}
-		if _, err := access.Issue(folder, all, access.Validity{Authority: time.Hour, Others: time.Hour}, time.Now().Add(behind)); err != nil {
+		valid := access.Validity{Authority: time.Hour, Others: time.Hour}
+		if _, err := access.Issue(folder, all, valid, time.Now().Add(behind)); err != nil {
 			t.Fatal(err)
 		}
 		c := Config{CA: filepath.Join(folder, "ca.crt")}
@@ -167,7 +168,7 @@ func TestClockAYearWrong(t *testing.T) {
 			t.Fatal(err)
 		}
 		conn, _, err := telemetry.Handshake(t.Context(), func() (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) },
-			&tls.Config{MinVersion: tls.VersionTLS13, RootCAs: authorities, Certificates: []tls.Certificate{*pair}, ServerName: "127.0.0.1"})
+			&tls.Config{RootCAs: authorities, Certificates: []tls.Certificate{*pair}, ServerName: "127.0.0.1"})
 		if behind < 0 {
 			if err == nil || !strings.Contains(err.Error(), "expired") {
 				t.Errorf("certificates that have ended: %v", err)
@@ -231,7 +232,8 @@ func TestCheck(t *testing.T) {
 	text := fmt.Sprintf("cert: %s\nkey: %s\ncalibration: %s\nfunctions: [{id: f, command: [cat], unit_bytes: 1, output_bytes: 1, "+
 		"reads: [%s]}]\n", certificate, key, calibration, folder)
 	for _, c := range []struct{ text, digest, want string }{
-		{text, digest, "^functions have (no files|this program's rights).*\n(groups in|no groups, what a function starts may outlive it).*\n$"},
+		{text, digest, "^functions have (no files|this program's rights).*\n" +
+			"(groups in|no groups, what a function starts may outlive it).*\n$"},
 		{text, strings.Repeat("0", 64), "not calibrated as it is now"},
 		{strings.Replace(text, "["+folder, "["+folder+"/none", 1), digest,
 			"function f: start executor: allow a function .*/none: no such file"},

@@ -166,6 +166,9 @@ func (x *Process) run(function uint32, input []byte, most int) ([]byte, time.Dur
 	}
 	var answer [12]byte
 	if _, err := io.ReadFull(x.answers, answer[:]); err != nil {
+		if x.startNS.Load() < 0 {
+			err = fmt.Errorf("%w before its first answer; it has no files but its folder's, the system's and those of reads", err)
+		}
 		return nil, 0, fmt.Errorf("%w: %w", ErrBroken, err)
 	}
 	ns, n := binary.LittleEndian.Uint64(answer[0:]), int32(binary.LittleEndian.Uint32(answer[8:]))

@@ -4,6 +4,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -27,7 +28,7 @@ func TestMain(m *testing.M) {
 		os.Exit(0)
 	}
 	if len(os.Args) == 2 && os.Args[1] == "burn" {
-		for {
+		for n := 0; ; n++ {
 		}
 	}
 	if len(os.Args) == 2 && os.Args[1] == "idle" {
@@ -162,6 +163,13 @@ func TestFence(t *testing.T) {
 	if _, err := os.ReadFile(filepath.Join(secret, "file")); err != nil {
 		t.Error(err)
 	}
+	silent, err := (&Program{Command: []string{"false"}}).Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := silent.Run(0, nil, 1); !errors.Is(err, ErrBroken) {
+		t.Errorf("a program that ends: %v", err)
+	}
 	missing := &Program{Command: []string{os.Args[0], "executor"}, Reads: []string{filepath.Join(secret, "none")}}
 	if _, err := missing.Start(); err == nil || !strings.Contains(err.Error(), "none") {
 		t.Errorf("a folder that is not there: %v", err)
@@ -268,7 +276,8 @@ func TestDelegatedGroup(t *testing.T) {
 		t.Errorf("it started %d processes, %d threads are allowed", n, mostThreads)
 	}
 	y := start(t, &Program{Groups: groups, MemoryBytes: 1 << 30})
-	if most, err := os.ReadFile(filepath.Join(y.group.folder, "memory.max")); err != nil || strings.TrimSpace(string(most)) != "1073741824" {
+	most, err := os.ReadFile(filepath.Join(y.group.folder, "memory.max"))
+	if err != nil || strings.TrimSpace(string(most)) != "1073741824" {
 		t.Errorf("its memory has the limit %q, %v", most, err)
 	}
 	if x.Ended() {
@@ -299,8 +308,8 @@ func TestDelegatedGroupInItsOwnMachine(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute) // it takes ten seconds, and longer beside others
 	defer cancel()
-	out, err := exec.CommandContext(ctx, machine, "rootfstype=hostfs", "rootflags="+root, "init=/init", "mem=768M", "con=null", "con0=null,fd:1",
-		"quiet", "uml_dir="+filepath.Join(root, "tmp")).Output()
+	out, err := exec.CommandContext(ctx, machine, "rootfstype=hostfs", "rootflags="+root, "init=/init", "mem=768M", "con=null",
+		"con0=null,fd:1", "quiet", "uml_dir="+filepath.Join(root, "tmp")).Output()
 	for _, passed := range []string{"TestChildThatFlees", "TestDelegatedGroup"} {
 		if !strings.Contains(string(out), "--- PASS: "+passed) {
 			t.Fatalf("%s: %v\n%s", passed, err, out)

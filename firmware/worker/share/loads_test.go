@@ -127,8 +127,8 @@ func testLoad(t *testing.T, users int, load float64, loops bool) {
 	slices.Sort(over)
 	at := func(q float64) float64 { return over[int(q*float64(len(over)))] }
 	goodput, fairness := sum*1e-6/took, sum*sum/(float64(len(answered))*squares)
-	t.Logf("%2d users, one loops: %-5v, granted %.1f: goodput %.2f, p50 %.2f, p90 %.2f, p95 %.2f of granted, Jain's index %.3f", users, loops,
-		load, goodput, at(0.5), at(0.9), at(0.95), fairness)
+	t.Logf("%2d users, one loops: %-5v, granted %.1f: goodput %.2f, p50 %.2f, p90 %.2f, p95 %.2f of granted, Jain's index %.3f",
+		users, loops, load, goodput, at(0.5), at(0.9), at(0.95), fairness)
 	if load < 1 && at(0.9) > 1.15 {
 		t.Errorf("p90 is %.2f times what was granted", at(0.9))
 	}
