@@ -263,7 +263,10 @@ func TestTasksAreComputed(t *testing.T) {
 			if strings.Contains(c.name, "offers nothing") { // the slot before named the worker
 				f.open(16, 50000)
 				f.awaitReport(16)
-				f.nothingOffered, decideByMS, c.decided = true, 50000, func(f *fleet) { f.decide(17, "u01", 40) }
+				f.nothingOffered, decideByMS, c.decided = true, 50000, func(f *fleet) {
+					<-done // slot 16's: one request is in flight at a time
+					f.decide(17, "u01", 40)
+				}
 			}
 			f.open(17, decideByMS)
 			if c.decided != nil {
