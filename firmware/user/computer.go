@@ -41,7 +41,7 @@ func newComputer(f *Function, cpuHz float64) (*computer, error) {
 	if err != nil {
 		return nil, err
 	}
-	run, err := f.New(filepath.Join(filepath.Dir(self), "worker-module"), "")
+	run, err := f.New(filepath.Join(filepath.Dir(self), "worker-module"), "", nil)
 	if err != nil {
 		return nil, err
 	}

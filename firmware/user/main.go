@@ -14,6 +14,7 @@ import (
 
 	"prefdt/configs/cli"
 	"prefdt/firmware/user/device"
+	"prefdt/firmware/worker/executor"
 	"prefdt/firmware/worker/function"
 	"prefdt/inference/physics"
 	"prefdt/telemetry"
@@ -122,6 +123,7 @@ func watchCommand(ctx context.Context, call *cli.Call) error {
 	}
 	defer own.close()
 	log := slog.New(slog.NewTextHandler(call.Stderr, nil))
+	log.Info("functions", "held", executor.Fence())
 	w := newWatcher(*folder, f.UnitBytes, c.DeadlineS, call.Stdout, log)
 	defer w.close()
 	d := &device.Device{

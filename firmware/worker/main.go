@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"prefdt/configs/cli"
+	"prefdt/firmware/worker/executor"
 	"prefdt/firmware/worker/serve"
 	"prefdt/firmware/worker/share"
 	"prefdt/telemetry"
@@ -25,6 +27,8 @@ var program = cli.Program{
 	Usage: "worker computes the tasks that a leader granted users on this aircraft.",
 	Commands: []cli.Command{
 		{Args: "-config FILE", Summary: "serve users until it is asked to end", Run: serveCommand},
+		{Name: "check", Args: "-config FILE", Summary: "start each function as it would be served, and say what the kernel holds it to",
+			Run: checkCommand},
 		{Name: "calibrate", Args: "-config FILE [-tasks N]",
 			Summary: "measure what each function takes here, one task a second as in a mission, and write it to the file that the " +
 				"configuration names", Run: calibrateCommand},
@@ -50,6 +54,7 @@ func load(call *cli.Call) (c Config, err error) {
 // programs and modules, which share this computer, and one for each service.
 type computers struct {
 	config     *Config
+	fences     []string // what functions are held to, in words
 	functions  []serve.Function
 	programs   *share.Scheduler
 	schedulers []*share.Scheduler
@@ -61,7 +66,13 @@ func newComputers(c *Config) (*computers, error) {
 		return nil, err
 	}
 	module := filepath.Join(filepath.Dir(self), "worker-module")
-	x := &computers{config: c, programs: &share.Scheduler{Cores: c.Cores, MaxTasks: c.MaxTasks}}
+	x := &computers{config: c, programs: &share.Scheduler{Cores: c.Cores, MaxTasks: c.MaxTasks}, fences: []string{executor.Fence()}}
+	groups, err := executor.NewGroups()
+	if err != nil {
+		x.fences = append(x.fences, fmt.Sprintf("no groups, what a function starts may outlive it uncounted: %v", err))
+	} else {
+		x.fences = append(x.fences, groups.Holds())
+	}
 	x.schedulers = []*share.Scheduler{x.programs}
 	for i := range c.Functions {
 		f := &c.Functions[i]
@@ -69,7 +80,7 @@ func newComputers(c *Config) (*computers, error) {
 		if err != nil {
 			return nil, err
 		}
-		run, err := f.New(module, c.Cache)
+		run, err := f.New(module, c.Cache, groups)
 		if err != nil {
 			return nil, err
 		}
@@ -123,6 +134,61 @@ func (x *computers) heartbeat(refused int64) telemetry.Worker {
 	return w
 }
 
+// newServer is the server of a configuration, with functions that are as calibrated, and started.
+func newServer(c *Config, log *slog.Logger) (*serve.Server, *computers, error) {
+	encryption, err := c.tls()
+	if err != nil {
+		return nil, nil, err
+	}
+	measured, err := c.readCalibration()
+	if err != nil {
+		return nil, nil, err
+	}
+	server := &serve.Server{Fleet: c.Fleet, Aircraft: c.Aircraft, TLS: encryption, OfferBytes: c.OfferBytes, Limits: serve.DefaultLimits(),
+		Log: log}
+	if c.GrantKey != "" {
+		if server.Key, err = task.ReadKey(c.GrantKey); err != nil {
+			return nil, nil, fmt.Errorf("grant_key: %w", err)
+		}
+	}
+	x, err := newComputers(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range x.functions {
+		f := &x.functions[i]
+		m := measured[f.ID]
+		if m.Digest != f.Digest || !(m.NSPerByte > 0) {
+			err = errors.New("it is not calibrated as it is now; `worker calibrate` does it")
+		} else {
+			f.Scheduler.SetNSPerByte(f.Function, m.NSPerByte)
+			err = f.Scheduler.Warm(f.Function)
+		}
+		if err != nil {
+			x.close()
+			return nil, nil, fmt.Errorf("function %s: %w", f.ID, err)
+		}
+	}
+	server.Functions = x.functions
+	return server, x, nil
+}
+
+func checkCommand(_ context.Context, call *cli.Call) error {
+	c, err := load(call)
+	if err != nil {
+		return err
+	}
+	_, x, err := newServer(&c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	defer x.close()
+	for _, held := range x.fences {
+		fmt.Fprintln(call.Stdout, held)
+	}
+	return nil
+}
+
 func serveCommand(ctx context.Context, call *cli.Call) error {
 	c, err := load(call)
 	if err != nil {
@@ -133,38 +199,14 @@ func serveCommand(ctx context.Context, call *cli.Call) error {
 	if err != nil {
 		return err
 	}
-	encryption, err := c.tls()
-	if err != nil {
-		return err
-	}
-	measured, err := c.readCalibration()
-	if err != nil {
-		return err
-	}
-	server := &serve.Server{Fleet: c.Fleet, Aircraft: c.Aircraft, TLS: encryption, OfferBytes: c.OfferBytes, Limits: serve.DefaultLimits(),
-		Log: log}
-	if c.GrantKey != "" {
-		if server.Key, err = task.ReadKey(c.GrantKey); err != nil {
-			return fmt.Errorf("grant_key: %w", err)
-		}
-	}
-	x, err := newComputers(&c)
+	server, x, err := newServer(&c, log)
 	if err != nil {
 		return err
 	}
 	defer x.close()
-	for i := range x.functions {
-		f := &x.functions[i]
-		m := measured[f.ID]
-		if m.Digest != f.Digest || !(m.NSPerByte > 0) {
-			return fmt.Errorf("function %s is not calibrated as it is now; `worker calibrate` does it", f.ID)
-		}
-		f.Scheduler.SetNSPerByte(f.Function, m.NSPerByte)
-		if err := f.Scheduler.Warm(f.Function); err != nil {
-			return fmt.Errorf("function %s: %w", f.ID, err)
-		}
+	for _, held := range x.fences {
+		log.Info("functions", "held", held)
 	}
-	server.Functions = x.functions
 	listener, err := net.Listen("tcp", c.Listen)
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)

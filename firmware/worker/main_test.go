@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -16,6 +18,9 @@ import (
 
 	"prefdt/configs"
 	"prefdt/configs/cli"
+	"prefdt/firmware/worker/executor"
+	"prefdt/firmware/worker/function"
+	"prefdt/telemetry"
 	"prefdt/telemetry/access"
 )
 
@@ -119,6 +124,67 @@ func TestRevoked(t *testing.T) {
 	}
 }
 
+// A worker and a device whose clocks are a year behind their certificates know each other; certificates that have ended are refused.
+func TestClockAYearWrong(t *testing.T) {
+	for _, behind := range []time.Duration{365 * 24 * time.Hour, -365 * 24 * time.Hour} {
+		folder := t.TempDir()
+		all := []access.Certificate{{Name: "worker-1", Role: access.RoleWorker, Hosts: []string{"127.0.0.1"}},
+			{Name: "u01", Role: access.RoleUser}}
+		valid := access.Validity{Authority: time.Hour, Others: time.Hour}
+		if _, err := access.Issue(folder, all, valid, time.Now().Add(behind)); err != nil {
+			t.Fatal(err)
+		}
+		c := Config{CA: filepath.Join(folder, "ca.crt")}
+		c.Cert, c.Key = access.Files(folder, "worker-1")
+		config, err := c.tls()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := tls.Listen("tcp", "127.0.0.1:0", config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		go func() {
+			for {
+				conn, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					defer conn.Close()
+					if conn.(*tls.Conn).Handshake() == nil {
+						conn.Write([]byte("served"))
+					}
+				}()
+			}
+		}()
+		authorities, err := telemetry.LoadAuthorities("ca", c.CA)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pair, err := telemetry.LoadCertificate(access.Files(folder, "u01"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, _, err := telemetry.Handshake(t.Context(), func() (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) },
+			&tls.Config{RootCAs: authorities, Certificates: []tls.Certificate{*pair}, ServerName: "127.0.0.1"})
+		if behind < 0 {
+			if err == nil || !strings.Contains(err.Error(), "expired") {
+				t.Errorf("certificates that have ended: %v", err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if answer, err := io.ReadAll(conn); err != nil || string(answer) != "served" {
+			t.Errorf("%q, %v", answer, err)
+		}
+	}
+}
+
 // The unit isolates: what flies comes first, no devices, no memory without end; and modules
 // can be compiled in it.
 func TestUnit(t *testing.T) {
@@ -129,7 +195,8 @@ func TestUnit(t *testing.T) {
 	lines := strings.Split(string(raw), "\n")
 	for _, want := range []string{
 		"CPUSchedulingPolicy=idle", "CPUWeight=2", "OOMScoreAdjust=500", "PrivateDevices=yes", "DevicePolicy=closed", "NoNewPrivileges=yes",
-		"ProtectSystem=strict", "RestrictAddressFamilies=AF_INET AF_INET6", "IPAddressDeny=any", "CapabilityBoundingSet=",
+		"ProtectSystem=strict", "Delegate=memory pids", "RestrictAddressFamilies=AF_INET AF_INET6", "IPAddressDeny=any",
+		"CapabilityBoundingSet=",
 	} {
 		if !slices.Contains(lines, want) {
 			t.Errorf("no line %s", want)
@@ -140,8 +207,44 @@ func TestUnit(t *testing.T) {
 			t.Errorf("no line %s", want)
 		}
 	}
-	if regexp.MustCompile(`(?m)^MemoryDenyWriteExecute`).Match(raw) {
-		t.Error("MemoryDenyWriteExecute: modules would be interpreted")
+	for what, why := range map[string]string{"MemoryDenyWriteExecute": "modules would be interpreted",
+		"ProtectControlGroups": "no group could be made"} {
+		if regexp.MustCompile(`(?m)^` + what).Match(raw) {
+			t.Errorf("%s: %s", what, why)
+		}
+	}
+}
+
+// What functions are held to is said before a worker serves; one that would not be served is an error.
+func TestCheck(t *testing.T) {
+	folder := t.TempDir()
+	all := []access.Certificate{{Name: "worker-1", Role: access.RoleWorker, Hosts: []string{"127.0.0.1"}}}
+	if _, err := access.Issue(folder, all, access.Validity{Authority: time.Hour, Others: time.Hour}, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	certificate, key := access.Files(folder, "worker-1")
+	path, calibration := filepath.Join(folder, "worker.yaml"), filepath.Join(folder, "c.json")
+	f := function.Config{Command: []string{"cat"}}
+	digest, err := f.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := fmt.Sprintf("cert: %s\nkey: %s\ncalibration: %s\nfunctions: [{id: f, command: [cat], unit_bytes: 1, output_bytes: 1, "+
+		"reads: [%s]}]\n", certificate, key, calibration, folder)
+	for _, c := range []struct{ text, digest, want string }{
+		{text, digest, "^functions have (no files|this program's rights).*\n" +
+			"(groups in|no groups, what a function starts may outlive it).*\n$"},
+		{text, strings.Repeat("0", 64), "not calibrated as it is now"},
+		{strings.Replace(text, "["+folder, "["+folder+"/none", 1), digest,
+			"function f: start executor: allow a function .*/none: no such file"},
+	} {
+		os.WriteFile(path, []byte(c.text), 0o600)
+		os.WriteFile(calibration, []byte(`{"f": {"digest": "`+c.digest+`", "ns_per_byte": 1}}`), 0o600)
+		var out bytes.Buffer
+		if program.Run(t.Context(), []string{"check", "-config", path}, &out, &out); !regexp.MustCompile(c.want).Match(out.Bytes()) &&
+			!(strings.Contains(c.want, "none") && strings.HasPrefix(executor.Fence(), "functions have this program's rights")) {
+			t.Errorf("%s, want %s", &out, c.want)
+		}
 	}
 }
 

@@ -1,7 +1,8 @@
 // Package bench measures this machine's figures that a testing.B cannot: the
 // network's step against ONNX Runtime, the two sides taking turns so that their
 // ratio holds on any machine and beside any load; a whole flight, which CI holds
-// to ONNX Runtime's time; and the size and memory of the leader's programs.
+// to ONNX Runtime's time; the size and memory of the leader's programs; and
+// how a worker serves its users.
 // Inputs: a checkpoint and the built programs. Outputs: a table and bench.json.
 // "offline bench" calls it. Everything else is timed by the benchmarks of the
 // packages themselves (make bench); those here are of the training step, and of
@@ -22,6 +23,8 @@ type Report struct {
 	RolloutS      *float64                   `json:"rollout_s"`
 	Scale         []Scale                    `json:"scale,omitempty"`
 	Leader        map[string]LeaderFootprint `json:"leader"` // by architecture
+	Tasks         []Tasks                    `json:"tasks,omitempty"`
+	Loop          *Loop                      `json:"loop,omitempty"`
 	Missing       map[string]string          `json:"missing,omitempty"`
 }
 

@@ -5,12 +5,19 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/tetratelabs/wazero"
 
 	"prefdt/configs/cli"
+	"prefdt/firmware/worker/function"
 	"prefdt/inference/model"
 	"prefdt/offline/export"
 	"prefdt/offline/offlinetest"
@@ -62,6 +69,37 @@ func TestReport(t *testing.T) {
 		if l := got.Leader[a]; l == nil || l["binary_bytes"] != nil || got.Missing["leader "+a] == "" {
 			t.Errorf("without programs the leader on %s is %v", a, l)
 		}
+	}
+}
+
+// Tasks go through a worker's door, and what they come to is between nothing and all.
+func TestMeasureTask(t *testing.T) {
+	service := httptest.NewServer(http.HandlerFunc(serveSpins))
+	defer service.Close()
+	f := function.Config{ID: "http", HTTP: service.URL}
+	x := offlinetest.Must(measureTask(t.Context(), f, "", t.TempDir(), 3, 0.5))(t)
+	if !(x.Goodput > 0 && x.P50 > 0 && x.P95 >= x.P50 && x.Fairness > 0 && x.Fairness < 1.001 && x.Users == 3 && x.Load == 0.5) {
+		t.Errorf("%+v", x)
+	}
+	late := lateness(100 * time.Millisecond)
+	if slices.Min(late) < 0 || len(late) != 10 {
+		t.Errorf("late by %v", late)
+	}
+}
+
+// The module answers 8 bytes for 1024.
+func TestSpinning(t *testing.T) {
+	runtime := wazero.NewRuntimeWithConfig(t.Context(), wazero.NewRuntimeConfigInterpreter())
+	defer runtime.Close(t.Context())
+	module := offlinetest.Must(runtime.Instantiate(t.Context(), spinning))(t)
+	n := offlinetest.Must(module.ExportedFunction("run").Call(t.Context(), 1024, 2*taskUnit))(t)
+	sum, _ := module.Memory().ReadUint32Le(1024)
+	want := uint32(0)
+	for range spins * 2 * taskUnit {
+		want = want*1664525 + 1013904223
+	}
+	if n[0] != 2*taskOutput || sum != want {
+		t.Errorf("%d bytes, %d, want %d and %d", n[0], sum, 2*taskOutput, want)
 	}
 }
 

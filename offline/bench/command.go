@@ -19,17 +19,17 @@ import (
 	"prefdt/offline/ort"
 )
 
-const usage = `offline bench measures what a step, a flight and the leader cost on this
-machine, and writes bench.json. With PREFDT_ORT naming a folder with
+const usage = `offline bench measures what a step, a flight, the leader and tasks cost on
+this machine, and writes bench.json. With PREFDT_ORT naming a folder with
 onnxruntime-node, the step takes turns with ONNX Runtime.
 
-  offline bench                       everything, two minutes
+  offline bench                       everything, five minutes
   offline bench -only step,rollout    some of it
 
 Flags:
 `
 
-var parts = []string{"step", "rollout", "scale", "leader"}
+var parts = []string{"step", "rollout", "scale", "leader", "tasks"}
 
 // Command is "offline bench".
 func Command(ctx context.Context, call *cli.Call) error {
@@ -103,6 +103,8 @@ func (r *Report) measurePart(ctx context.Context, part string, ck *checkpoint.Ch
 	case "scale":
 		r.Scale, err = measureScale(ck, scaleUsers[len(scaleUsers)-1])
 		return err
+	case "tasks":
+		return r.measureTasks(ctx, bin, scratch)
 	case "leader":
 		for _, t := range leaderBuilds(bin) {
 			l, err := measureLeader(ctx, t, bin, scratch, slots)

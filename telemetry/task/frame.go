@@ -70,7 +70,7 @@ const (
 	OK       Status = iota
 	Failed          // the function did not compute it
 	Stopped         // it took over four times what was granted
-	Busy            // the worker has no room for it now
+	Busy            // the worker has no room for it now, or computes another of the same user
 	Refused         // no such request
 	Forged          // the grant is not of this aircraft's key
 	Expired         // the grant or offer is not of this slot or the two before

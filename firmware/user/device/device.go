@@ -373,7 +373,11 @@ func (d *Device) run(p *pending, w way, l *link, from time.Time) {
 	}
 	var first []byte
 	if err == nil && cut > 0 {
-		first, err = d.computeUnless(edge, &there, p.Input[:cut])
+		want := -1 // any number of bytes
+		if cut < len(p.Input) && len(here) == (units-cut/d.Function.UnitBytes)*d.Function.OutputBytes {
+			want = cut / d.Function.UnitBytes * d.Function.OutputBytes
+		}
+		first, err = d.computeUnless(edge, &there, p.Input[:cut], want)
 	}
 	switch {
 	case err != nil || cut == 0:
@@ -401,13 +405,17 @@ func (d *Device) run(p *pending, w way, l *link, from time.Time) {
 }
 
 // computeUnless computes the aircraft's part here, piece by piece, until the aircraft has computed it: then it
-// returns nil. there is the aircraft's answer once edge is closed.
-func (d *Device) computeUnless(edge chan struct{}, there *answer, input []byte) ([]byte, error) {
+// returns nil. there is the aircraft's answer once edge is closed. Where every unit had its most output here, so many
+// bytes are wanted of the aircraft's too, and others are not joined; below 0: as many as there are.
+func (d *Device) computeUnless(edge chan struct{}, there *answer, input []byte, want int) ([]byte, error) {
 	piece := max(len(input)/d.Function.UnitBytes/pieces, 1) * d.Function.UnitBytes
 	output := make([]byte, 0, len(input)/d.Function.UnitBytes*d.Function.OutputBytes+1)
 	for at := 0; ; at += piece {
 		select {
 		case <-edge:
+			if there.err == nil && want >= 0 && len(there.output) != want {
+				there.err = fmt.Errorf("the aircraft has %d bytes of output, %d are those of its part", len(there.output), want)
+			}
 			if there.err == nil {
 				return nil, nil
 			}

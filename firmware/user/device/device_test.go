@@ -39,7 +39,7 @@ func TestMain(m *testing.M) {
 		}, func(input []byte) ([]byte, error) {
 			time.Sleep(time.Hour)
 			return input, nil
-		})
+		}, func([]byte) ([]byte, error) { return []byte("1"), nil })
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
@@ -115,7 +115,7 @@ func (f *fleet) startWorker(address string) {
 			ClientCAs: f.authority()},
 	}
 	p := executor.Program{Command: []string{os.Args[0], "executor"}}
-	for i, id := range []string{"upper", "loop", "asleep"} {
+	for i, id := range []string{"upper", "loop", "asleep", "short"} {
 		function := &share.Function{Index: uint32(i), UnitBytes: 4, MaxOutput: 4,
 			Start: func() (share.Executor, error) { return p.Start() }}
 		scheduler.SetNSPerByte(function, 1)
@@ -225,6 +225,8 @@ func TestTasksAreComputed(t *testing.T) {
 		}, telemetry.ByLocal, 0, "e"}, // whatever the connection said
 		{"the function hangs there", "asleep", nil, func(f *fleet) { f.decide(17, "u01", 40) }, telemetry.ByLocal, 0,
 			"longer than the whole takes here"},
+		{"its output is not that of its units", "short", nil, func(f *fleet) { f.decide(17, "u01", 40) }, telemetry.ByLocal, 0,
+			"1 bytes of output, 28 are those of its part"},
 		{"the function loops there", "loop", nil, func(f *fleet) { f.decide(17, "u01", 40) }, telemetry.ByLocal, 0, "stopped"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -261,7 +263,10 @@ func TestTasksAreComputed(t *testing.T) {
 			if strings.Contains(c.name, "offers nothing") { // the slot before named the worker
 				f.open(16, 50000)
 				f.awaitReport(16)
-				f.nothingOffered, decideByMS, c.decided = true, 50000, func(f *fleet) { f.decide(17, "u01", 40) }
+				f.nothingOffered, decideByMS, c.decided = true, 50000, func(f *fleet) {
+					<-done // slot 16's: one request is in flight at a time
+					f.decide(17, "u01", 40)
+				}
 			}
 			f.open(17, decideByMS)
 			if c.decided != nil {

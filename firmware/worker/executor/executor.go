@@ -20,6 +20,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -41,7 +43,10 @@ var (
 // Program is a program that speaks the pipe.
 type Program struct {
 	Command     []string
-	MemoryBytes uint64 // of data, at most; 0: no limit
+	MemoryBytes uint64   // of data, at most; 0: no limit
+	Reads       []string // folders and files that it needs beside its own and the system's
+	Writes      []string
+	Groups      *Groups // nil: its processes have no groups
 
 	startNS atomic.Int64 // the most CPU time that a process took to start; 0: none has answered yet
 }
@@ -54,6 +59,7 @@ type Process struct {
 	ended   chan struct{} // closed once the process has, by itself or killed
 	killed  atomic.Bool
 	program *Program
+	group   *group // nil: there are none
 
 	reportedNS atomic.Int64 // CPU time by its own account, of all chunks
 	startNS    atomic.Int64 // by the kernel's, what it took to start, once it has answered; else -1
@@ -61,33 +67,23 @@ type Process struct {
 
 // Start starts a program. It ends with the process that started it.
 func (p *Program) Start() (*Process, error) {
-	c := exec.Command(p.Command[0], p.Command[1:]...)
-	c.Env = []string{} // nothing of the worker's is its to know
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	x := &Process{ended: make(chan struct{}), program: p}
-	err := func() (err error) {
-		var its [2]*os.File
-		defer func() { its[0].Close(); its[1].Close() }()
-		if its[0], x.in, err = os.Pipe(); err != nil {
-			return err
-		}
-		if x.out, its[1], err = os.Pipe(); err != nil {
-			return err
-		}
-		c.Stdin, c.Stdout = its[0], its[1]
-		return c.Start()
+	x.startNS.Store(-1)
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread() // for good: the thread has the process's fences, and a process ends with the thread that started it
+		started <- x.start()
+		<-x.ended
 	}()
-	if err != nil {
+	if err := <-started; err != nil {
+		close(x.ended)
 		x.in.Close()
 		x.out.Close()
+		x.group.remove()
 		return nil, fmt.Errorf("start executor: %w", err)
 	}
-	x.process, x.answers = c.Process, bufio.NewReaderSize(x.out, 1<<16)
-	go func() {
-		x.process.Wait()
-		close(x.ended)
-	}()
-	x.startNS.Store(-1)
+	go x.wait()
+	x.answers = bufio.NewReaderSize(x.out, 1<<16)
 	if p.MemoryBytes > 0 {
 		limit := unix.Rlimit{Cur: p.MemoryBytes, Max: p.MemoryBytes}
 		if err := unix.Prlimit(x.process.Pid, unix.RLIMIT_DATA, &limit, nil); err != nil {
@@ -96,6 +92,58 @@ func (p *Program) Start() (*Process, error) {
 		}
 	}
 	return x, nil
+}
+
+// start starts the process from this thread, which is fenced from then on.
+func (x *Process) start() (err error) {
+	p := x.program
+	c := exec.Command(p.Command[0], p.Command[1:]...)
+	if c.Err != nil {
+		return c.Err
+	}
+	c.Env = []string{} // nothing of the worker's is its to know
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	if p.Groups != nil {
+		if x.group, err = p.Groups.new(p.MemoryBytes); err != nil {
+			return err
+		}
+		c.SysProcAttr.UseCgroupFD, c.SysProcAttr.CgroupFD = true, int(x.group.dir.Fd())
+	}
+	var its [2]*os.File
+	defer func() { its[0].Close(); its[1].Close() }()
+	if its[0], x.in, err = os.Pipe(); err != nil {
+		return err
+	}
+	if x.out, its[1], err = os.Pipe(); err != nil {
+		return err
+	}
+	c.Stdin, c.Stdout = its[0], its[1]
+	if err := p.fence(ownFolders(c)); err != nil {
+		return err
+	}
+	err = c.Start()
+	x.process = c.Process
+	return err
+}
+
+// wait waits for the process's end.
+func (x *Process) wait() {
+	for unix.Waitid(unix.P_PID, x.process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+	x.signal(syscall.SIGKILL) // what it had started, while its id is nobody else's
+	x.process.Wait()
+	close(x.ended)
+	x.group.remove()
+}
+
+// ownFolders are those of a program and of its arguments that are files, as an interpreter's script.
+func ownFolders(c *exec.Cmd) (folders []string) {
+	for i, path := range append([]string{c.Path}, c.Args[1:]...) {
+		if info, err := os.Stat(path); i == 0 || err == nil && info.Mode().IsRegular() {
+			folders = append(folders, filepath.Dir(path))
+		}
+	}
+	return folders
 }
 
 // Run computes a chunk. After any error but [ErrFailed] the process is killed.
@@ -118,6 +166,9 @@ func (x *Process) run(function uint32, input []byte, most int) ([]byte, time.Dur
 	}
 	var answer [12]byte
 	if _, err := io.ReadFull(x.answers, answer[:]); err != nil {
+		if x.startNS.Load() < 0 {
+			err = fmt.Errorf("%w before its first answer; it has no files but its folder's, the system's and those of reads", err)
+		}
 		return nil, 0, fmt.Errorf("%w: %w", ErrBroken, err)
 	}
 	ns, n := binary.LittleEndian.Uint64(answer[0:]), int32(binary.LittleEndian.Uint32(answer[8:]))
@@ -155,19 +206,31 @@ func (x *Process) waiting() (n int) {
 	return n
 }
 
-// Stop stops the process until Continue.
-func (x *Process) Stop() { x.signal(syscall.SIGSTOP) }
+// Stop stops the process, and what it started, until Continue.
+func (x *Process) Stop() { x.freeze("1", syscall.SIGSTOP) }
 
 // Continue continues a stopped process.
-func (x *Process) Continue() { x.signal(syscall.SIGCONT) }
+func (x *Process) Continue() { x.freeze("0", syscall.SIGCONT) }
 
-// signal is for the group: what the process started is stopped with it.
-func (x *Process) signal(s syscall.Signal) { syscall.Kill(-x.process.Pid, s) }
+func (x *Process) freeze(frozen string, s syscall.Signal) {
+	if x.group == nil || x.group.write("cgroup.freeze", frozen) != nil {
+		x.signal(s)
+	}
+}
+
+// signal is for all that the process started: without a group those of them that did not leave its process group.
+func (x *Process) signal(s syscall.Signal) {
+	if x.group == nil || s != syscall.SIGKILL || x.group.write("cgroup.kill", "1") != nil {
+		syscall.Kill(-x.process.Pid, s)
+	}
+}
 
 // Kill ends the process, whatever it does. A chunk in progress ends with an error.
 func (x *Process) Kill() {
 	if !x.killed.Swap(true) {
-		x.signal(syscall.SIGKILL)
+		if !x.Ended() {
+			x.signal(syscall.SIGKILL)
+		}
 		x.in.Close()
 		x.out.Close()
 	}
@@ -212,8 +275,11 @@ func (x *Process) CPU() (kernel, reported time.Duration, ok bool) {
 	return max(kernel-start, reported), reported, ok
 }
 
-// kernelCPU is the CPU time of the process, its start included.
+// kernelCPU is the CPU time of the process, its start included; in a group also of what it started.
 func (x *Process) kernelCPU() (time.Duration, bool) {
+	if x.group != nil {
+		return x.group.cpu()
+	}
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(x.process.Pid) + "/stat")
 	if err != nil {
 		return 0, false

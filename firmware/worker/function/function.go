@@ -36,6 +36,7 @@ type Config struct {
 	UnitBytes   int      `yaml:"unit_bytes"`
 	OutputBytes int      `yaml:"output_bytes"`
 	MemoryMB    float64  `yaml:"memory_mb"`
+	Reads       []string `yaml:"reads"`
 	Sample      string   `yaml:"sample"`
 	CPUHz       float64  `yaml:"cpu_hz"`
 	Concurrency int      `yaml:"concurrency"`
@@ -116,10 +117,10 @@ func hashFile(h io.Writer, path string) error {
 }
 
 // New is the function for a scheduler. Modules are run by the program module, with a
-// folder for compiled ones; empty: there is none.
-func (c *Config) New(module, cache string) (*share.Function, error) {
+// folder for compiled ones; empty: there is none. Without groups its processes have none.
+func (c *Config) New(module, cache string, groups *executor.Groups) (*share.Function, error) {
 	f := &share.Function{Index: uint32(c.Index), UnitBytes: c.UnitBytes, MaxOutput: c.OutputBytes}
-	p := executor.Program{Command: c.Command, MemoryBytes: uint64(c.MemoryMB * (1 << 20))}
+	p := executor.Program{Command: c.Command, MemoryBytes: uint64(c.MemoryMB * (1 << 20)), Reads: c.Reads, Groups: groups}
 	switch {
 	case c.HTTP != "":
 		f.Start = func() (share.Executor, error) { return newService(c.HTTP), nil }
@@ -130,7 +131,13 @@ func (c *Config) New(module, cache string) (*share.Function, error) {
 			most = 64 << 20
 		}
 		// the module's memory is bounded by its host
-		p = executor.Program{Command: []string{module, "-file", c.WASM, "-memory", strconv.FormatUint(most, 10), "-cache", cache}}
+		p.MemoryBytes, p.Command = 0, []string{module, "-file", c.WASM, "-memory", strconv.FormatUint(most, 10), "-cache", cache}
+		if cache != "" {
+			if err := os.MkdirAll(cache, 0o755); err != nil {
+				return nil, fmt.Errorf("cache: %w", err)
+			}
+			p.Writes = []string{cache}
+		}
 	}
 	f.Start = func() (share.Executor, error) { return p.Start() }
 	return f, nil

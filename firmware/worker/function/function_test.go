@@ -63,7 +63,7 @@ func TestService(t *testing.T) {
 		if err := config.Check(); err != nil {
 			t.Fatal(err)
 		}
-		f, err := config.New("", "")
+		f, err := config.New("", "", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func TestService(t *testing.T) {
 		s.Close()
 	}
 	gone := Config{ID: "f", HTTP: "http://127.0.0.1:1/", UnitBytes: 1, OutputBytes: 1}
-	f, _ := gone.New("", "")
+	f, _ := gone.New("", "", nil)
 	x, _ := f.Start()
 	if _, _, err := x.Run(0, nil, 1); !errors.Is(err, executor.ErrAway) ||
 		!strings.HasPrefix(err.Error(), "the service at http://127.0.0.1:1/ cannot be reached: ") {

@@ -77,6 +77,7 @@ type Server struct {
 	done       sync.WaitGroup
 	mutex      sync.Mutex
 	open       map[net.Conn]struct{} // nil: closed
+	computing  map[string]struct{}   // users with a task in progress
 }
 
 // served is a function with its digest as grants have it.
@@ -96,7 +97,7 @@ func (s *Server) Start(l net.Listener) error {
 		}
 		s.functions[f.ID] = &served{f, hash}
 	}
-	s.listener, s.open = l, map[net.Conn]struct{}{}
+	s.listener, s.open, s.computing = l, map[net.Conn]struct{}{}, map[string]struct{}{}
 	s.handshakes = make(chan struct{}, s.Limits.Handshakes)
 	s.addresses = addresses{most: s.Limits.ConnectionsPerAddress, perSecond: s.Limits.NewPerAddress, of: map[string]*address{}}
 	s.done.Go(s.accept)
@@ -297,6 +298,10 @@ func (s *Server) request(c connection, header *[task.HeaderSize]byte, user strin
 	if _, err := io.ReadFull(c.in, input); err != nil {
 		return task.Answer{Status: unread}
 	}
+	if !s.begin(user) {
+		return task.Answer{Status: task.Busy}
+	}
+	defer s.end(user)
 	ctx, stop := c.untilClosed()
 	defer stop()
 	began := time.Now()
@@ -308,6 +313,21 @@ func (s *Server) request(c connection, header *[task.HeaderSize]byte, user strin
 	return a
 }
 
+// begin begins the one task of a user that is computed at a time.
+func (s *Server) begin(user string) bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	_, computing := s.computing[user]
+	s.computing[user] = struct{}{}
+	return !computing
+}
+
+func (s *Server) end(user string) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	delete(s.computing, user)
+}
+
 // untilClosed is done when the other end closes: nobody waits for the output then. stop ends the watch; nothing reads meanwhile.
 func (c connection) untilClosed() (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -315,8 +335,15 @@ func (c connection) untilClosed() (ctx context.Context, stop func()) {
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		if _, err := c.in.Peek(1); err != nil {
-			cancel()
+		for { // what it sends meanwhile is no end
+			_, err := c.in.Peek(c.in.Buffered() + 1)
+			if errors.Is(err, bufio.ErrBufferFull) { // behind so much its end is not seen
+				return
+			}
+			if err != nil {
+				cancel()
+				return
+			}
 		}
 	}()
 	return ctx, func() {

@@ -6,6 +6,11 @@
 // Inputs: tasks with their shares, and functions with the executors that compute them.
 // Outputs: each task's output, or why there is none. Called by the server of requests.
 //
+// The kernel's shares (cpu.weight, cpu.max of a group for each task) are not used. They want a process for each task in progress, 64 of
+// them where a few serve all here, and a delegated cpu controller; without one tasks would run one at a time. Where they are alike that
+// keeps to the grants as well; beside one of half the capacity a small one takes up to 2.5 times what it was granted, here 1.0 (in virtual
+// time), and it draws more power than was booked.
+//
 // A chunk that outlasts its quantum is stopped (SIGSTOP) while others wait, and continued in
 // its turn; a task that takes over four times what its input should is killed. CPU time is
 // the executor's own account: reading the kernel's at each chunk would double a chunk's cost.
