@@ -58,8 +58,8 @@ REAL_TESTS = $(shell grep -ho '^func Test[A-Z]\w*' $(REAL_FILES) | sed 's/func /
 test-real: ## the tests of programs, browsers and daemons, in real time
 	$(GO) test -vet=off -tags real -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout 20m -run '^($(REAL_TESTS))$$' $(sort $(dir $(REAL_FILES)))
 
-# No test of these needs the machine's own time or sockets, but for a worker's door, which hostile lengths come to. arm64 has kernels of its own, and sums products with one rounding; armv7 has
-# integers and addresses of 32 bits.
+# No test of these needs the machine's own time or sockets, but for a worker's door, which hostile lengths come to. arm64 has kernels of
+# its own, and sums products with one rounding; armv7 has integers and addresses of 32 bits.
 UNTIMED = $(addprefix ./,firmware/account firmware/crew firmware/energy firmware/envelope firmware/fleet firmware/ledger firmware/mission \
 	firmware/schedule firmware/users firmware/worker/blobs firmware/workers telemetry telemetry/task)
 EMULATED_arm64 = ./inference/... ./telemetry ./firmware/account ./firmware/energy ./firmware/envelope
