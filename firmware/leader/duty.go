@@ -169,7 +169,7 @@ func (l *Leader) planFor(d *dutyPlan, a *account.Account, views []fleet.View) {
 	weighed, _ := l.Policy.Claims.Weigh(&l.current.snapshot, &d.weighed)
 	*in = duty.Input{
 		Slot: min(l.schedule.Current(), l.Config.Slots), Slots: l.Config.Slots, Aircraft: in.Aircraft[:0],
-		FleetJ: a.FleetLeftJ(views), LeastUp: bounds.LeastUp, KeepsLeast: true, FlightW: objective.LeastFlightW(),
+		FleetJ: a.FleetLeftJ(views), LeastUp: bounds.LeastUp, FlightW: objective.LeastFlightW(),
 		Users: weighed.LikelyUsers(), WindMPS: a.Air.MeanMPS(), Multiplier: objective.PropulsionMultiplier(),
 		Doubtful: objective.Doubtful(), KeptSlots: landMargin - 1,
 	}

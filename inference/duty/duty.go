@@ -50,12 +50,8 @@ type Input struct {
 	Aircraft    []Aircraft
 	// FleetJ is what the fleet may still spend, in the scope of LeftJ. +Inf: no total is asked for.
 	FleetJ float64
-	// LeastUp is how many stay in the air while their joules allow it; 0 counts as 1.
+	// LeastUp is how many the crew wants in the air, at a price: see coverShare. 0 counts as 1.
 	LeastUp int
-	// KeepsLeast has them stay where the fleet's total does not cover it, too. They compute nothing then, as it
-	// is to be passed by the least; else the last one as well lands when it is spent. The caller may keep up one
-	// whose pack has it leave, too: every aircraft has its limit of computing.
-	KeepsLeast bool
 	// FlightW is what flying an aircraft takes at least: P(v*) by the measured multiplier and the
 	// believed air (goal.Objective.LeastFlightW).
 	FlightW float64
@@ -237,7 +233,7 @@ func (p *Planner) Plan(in *Input) *Plan {
 	for m := range in.Aircraft {
 		plan.Aircraft[m] = Order{Number: in.Aircraft[m].Number, FliesUntil: in.Slot, HomeLimitM: math.Inf(1), EdgeLimitJ: math.Inf(1)}
 	}
-	up, must := len(p.order), p.leastUp(in)
+	up, kept := len(p.order), p.kept(in)
 	slots := float64(in.Slots - in.Slot)
 	if !in.Doubtful || p.doubtful < 0 {
 		p.doubtful = -1
@@ -250,32 +246,23 @@ func (p *Planner) Plan(in *Input) *Plan {
 		return plan
 	}
 	x := &p.program
-	stays := x.solve(p, in, up, up, must)
-	stayDelayS := slots*p.curves.localS(up) - x.savedS
-	leaving, covers := 0, true // as many as must fly to the end
+	stays := x.solve(p, in, up, up)
+	stayS := slots*p.curves.localS(up) - x.savedS
+	leaving := 0
 	own := slices.ContainsFunc(in.Aircraft, func(a Aircraft) bool { return a.Left || !math.IsInf(a.LeftJ, 1) })
-	if !stays || must < up {
-		covers = x.solve(p, in, up, 0, must)
-		delayS := slots*p.curves.localS(up) - x.savedS
-		if stays && delayS > (1-leastGain)*stayDelayS {
-			x.solve(p, in, up, up, must)
-			delayS, covers = stayDelayS, true
-		} else {
-			stays = false
-			for leaving < up && p.slotsUp(leaving, up) < 0.5 && !in.Aircraft[p.order[leaving]].Stays &&
-				(up-leaving > must || !covers && !in.KeepsLeast) {
-				leaving++
-			}
-			for !covers && !in.KeepsLeast && leaving < up && !in.Aircraft[p.order[leaving]].Stays && !p.totalLasts(in, leaving) {
-				leaving++
-			}
+	if plan.DelayS = stayS; !stays || kept < up {
+		x.solve(p, in, up, kept)
+		plan.DelayS = slots*p.curves.localS(up) - x.savedS
+		if stays = stays && plan.DelayS > (1-leastGain)*stayS; stays {
+			x.solve(p, in, up, up)
+			plan.DelayS = stayS
 		}
-		plan.DelayS = delayS
-	} else {
-		plan.DelayS = stayDelayS
+		for !stays && leaving < up-kept && (p.slotsUp(leaving, up) < 0.5 || !p.totalLasts(in, leaving)) {
+			leaving++
+		}
 	}
 	// Where landing keeps what dearer flight would take, nothing is kept against that.
-	own = own || must < up && x.fleet > 0 && x.duals[x.fleet] > ownPrice*p.curves.maxPriceSPerJ
+	own = own || kept < up && x.fleet > 0 && x.duals[x.fleet] > ownPrice*p.curves.maxPriceSPerJ
 	for k, i := range p.order {
 		o := &plan.Aircraft[i]
 		o.FliesUntil = min(in.Slot+int(math.Round(p.slotsUp(k, up))), in.Slots)
@@ -296,10 +283,10 @@ func (p *Planner) Plan(in *Input) *Plan {
 		}
 		p.limit(in, i, o)
 		if !math.IsInf(in.FleetJ, 1) {
-			o.EdgeLimitJ = min(o.EdgeLimitJ, p.fleetSpareJ(in, must, covers || in.KeepsLeast)/float64(up))
+			o.EdgeLimitJ = min(o.EdgeLimitJ, p.fleetSpareJ(in, kept)/float64(up))
 		}
 	}
-	p.cover(in, up, must, plan)
+	p.cover(in, up, p.wanted(in), plan)
 	for _, o := range plan.Aircraft {
 		p.before[o.Number] = before{o.FliesUntil, o.PriceSPerJ}
 	}
@@ -326,16 +313,18 @@ func (p *Planner) slotsUp(k, up int) (slots float64) {
 	return slots
 }
 
-// leastUp is how many have to stay.
-func (p *Planner) leastUp(in *Input) int {
-	stay := 0
+// kept is how many the crew keeps up.
+func (p *Planner) kept(in *Input) (n int) {
 	for _, i := range p.order {
 		if in.Aircraft[i].Stays {
-			stay++
+			n++
 		}
 	}
-	return min(max(in.LeastUp, stay, 1), len(p.order))
+	return n
 }
+
+// wanted is how many are to be in the air.
+func (p *Planner) wanted(in *Input) int { return min(max(in.LeastUp, p.kept(in), 1), len(p.order)) }
 
 // afterJ is what an aircraft takes beyond its slots at FlightW: the descent, what drifting home in these
 // slots takes more in a wind, and what is left of the way home when it leaves.
@@ -388,14 +377,9 @@ func (p *Planner) limit(in *Input, i int, o *Order) {
 }
 
 // fleetSpareJ is what the fleet's total leaves above this slot's flight, the flight to the end of those
-// that have to if it is covered, or else of those that the crew keeps up, and everybody's way home.
-func (p *Planner) fleetSpareJ(in *Input, must int, covered bool) float64 {
-	up, slots := len(p.order), 0
-	for _, i := range p.order[up-must:] {
-		if covered || in.Aircraft[i].Stays {
-			slots += in.Slots - in.Slot - 1
-		}
-	}
+// that the crew keeps up, and everybody's way home.
+func (p *Planner) fleetSpareJ(in *Input, kept int) float64 {
+	up, slots := len(p.order), kept*(in.Slots-in.Slot-1)
 	spareJ := in.FleetJ - in.FlightW*float64(up+slots)
 	for _, i := range p.order {
 		spareJ -= p.afterJ(in, i)

@@ -190,7 +190,7 @@ func TestBelowTheFloor(t *testing.T) {
 		{"with nothing left, to be kept up", 80, 0.1, true, false, false},
 	} {
 		in := fleet(&c, 1, 100)
-		in.Slot, in.FleetJ, in.KeepsLeast = tt.slot, tt.flightSlots*in.FlightW, tt.keeps
+		in.Slot, in.FleetJ = tt.slot, tt.flightSlots*in.FlightW
 		o := New(&c, prior, maxPriceSPerJ).Plan(in).Aircraft[0]
 		if o.Leaves != tt.leaves || !tt.leaves && (o.EdgeLimitJ > 0) != tt.computes || o.FliesUntil >= in.Slots {
 			t.Errorf("%s: %+v", tt.name, o)

@@ -72,14 +72,15 @@ type PacksReport struct {
 
 // Names of the arms of packs. The policy's is policyArm.
 const (
-	aloftArm     = "aloft"     // all fly to the end, as the paper has it
-	priceArm     = "price"     // all fly to the end, at a price for each pack
-	ruleArm      = "rule"      // the lab's simple rule, for totals
-	planArm      = "plan"      // the policy's planner without a network
-	hindsightArm = "hindsight" // who knew everything
+	aloftArm     = "aloft"        // all fly to the end, as the paper has it
+	priceArm     = "price"        // all fly to the end, at a price for each pack
+	ruleArm      = "rule"         // the lab's simple rule, for totals
+	aloneArm     = "one aircraft" // for totals: at the rule's price until the total is spent, then it lands
+	planArm      = "plan"         // the policy's planner without a network
+	hindsightArm = "hindsight"    // who knew everything
 )
 
-var packArms = []string{policyArm, aloftArm, priceArm, ruleArm, planArm, hindsightArm}
+var packArms = []string{policyArm, aloftArm, priceArm, ruleArm, aloneArm, planArm, hindsightArm}
 
 //go:embed packs.yaml
 var packsYAML []byte
@@ -111,7 +112,7 @@ func selectPacks(cellNames, armNames []string) (cells []packCell, arms []string,
 // arms are those that have a meaning in a cell.
 func (c *packCell) arms() []string {
 	return slices.DeleteFunc(slices.Clone(packArms), func(name string) bool {
-		return c.PacksJ == nil && name == priceArm || c.PacksJ != nil && name == ruleArm
+		return c.PacksJ == nil && name == priceArm || c.PacksJ != nil && (name == ruleArm || name == aloneArm)
 	})
 }
 
@@ -247,6 +248,8 @@ func (f *packFlights) fly(arm string) (rollout.Result, error) {
 		r.Planner = staying{f.planner()}
 	case ruleArm:
 		r.Planner = ruling(ruleMaxPriceSPerJ * f.world.PriceScale())
+	case aloneArm:
+		r.Planner = alone(ruleMaxPriceSPerJ * f.world.PriceScale())
 	case planArm:
 		p := baseline.NewOrdered(&f.world.Physics, inference.EdgeCurve(f.ck))
 		if r, err = rollout.NewWithPolicy(p, &f.ck.GoalConstants, f.world, f.cell.link()); err != nil {
