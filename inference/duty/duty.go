@@ -41,7 +41,9 @@ type Aircraft struct {
 	// HomeErrorJ is the standard deviation of what ReturnJ and DescentJ come to, as measured.
 	HomeErrorJ float64
 	Stays      bool // the crew keeps it up
-	Left       bool // it has left for home, is lost or never took off: it is not planned for
+	// Homeward says that it left by a plan and is on its way home: if the plan has it fly all the same, it is called back.
+	Homeward bool
+	Left     bool // it has left for home, is lost or never took off: it is not planned for
 }
 
 // Input is the state of the mission before the decision of a slot.
@@ -74,7 +76,7 @@ type Input struct {
 // SpareJ is what the packs hold beyond the ways home from where the aircraft are. +Inf: one is not bounded.
 func (in *Input) SpareJ() (sumJ float64) {
 	for i := range in.Aircraft {
-		if a := &in.Aircraft[i]; !a.Left {
+		if a := &in.Aircraft[i]; !a.Left && !a.Homeward {
 			sumJ += max(a.LeftJ-a.ReturnJ-a.DescentJ, 0)
 		}
 	}
@@ -84,7 +86,7 @@ func (in *Input) SpareJ() (sumJ float64) {
 // Order is the plan for one aircraft.
 type Order struct {
 	Number int
-	Leaves bool // for home, now: it serves nobody in this slot
+	Leaves bool // for home, now, or is on its way there: it serves nobody in this slot
 	// FliesUntil is the slot in which it leaves for home: T if it stays to the end.
 	FliesUntil int
 	// HomeLimitM is the most that it may be away from home after this slot's move. +Inf: no limit.
@@ -154,9 +156,10 @@ type Planner struct {
 	minFlightW float64 // P(v*) of the model
 	prior      dispatch.UserPrior
 	curves     curves
-	order      []int // indices of those in the air, the first to leave first
+	order      []int // indices of those that the plan is for, the first to leave first
 	numbers    []int // the same, as numbers, of the last plan
 	program    program
+	homewardJ  float64 // what the ways home take of those that are not called back
 	plan       Plan
 	doubtful   int            // slot since which the multiplier is; -1: it is not
 	before     map[int]before // by number, of the last plan
@@ -233,34 +236,21 @@ func (p *Planner) Plan(in *Input) *Plan {
 	for m := range in.Aircraft {
 		plan.Aircraft[m] = Order{Number: in.Aircraft[m].Number, FliesUntil: in.Slot, HomeLimitM: math.Inf(1), EdgeLimitJ: math.Inf(1)}
 	}
-	up, kept := len(p.order), p.kept(in)
-	slots := float64(in.Slots - in.Slot)
 	if !in.Doubtful || p.doubtful < 0 {
 		p.doubtful = -1
 		if in.Doubtful {
 			p.doubtful = in.Slot
 		}
 	}
-	doubtful := in.Slot == p.doubtful
-	if up == 0 || slots <= 0 {
+	if len(p.order) == 0 || in.Slot >= in.Slots {
 		return plan
 	}
 	x := &p.program
-	stays := x.solve(p, in, up, up)
-	stayS := slots*p.curves.localS(up) - x.savedS
-	leaving := 0
-	own := slices.ContainsFunc(in.Aircraft, func(a Aircraft) bool { return a.Left || !math.IsInf(a.LeftJ, 1) })
-	if plan.DelayS = stayS; !stays || kept < up {
-		x.solve(p, in, up, kept)
-		plan.DelayS = slots*p.curves.localS(up) - x.savedS
-		if stays = stays && plan.DelayS > (1-leastGain)*stayS; stays {
-			x.solve(p, in, up, up)
-			plan.DelayS = stayS
-		}
-		for !stays && leaving < up-kept && (p.slotsUp(leaving, up) < 0.5 || !p.totalLasts(in, leaving)) {
-			leaving++
-		}
-	}
+	leaving, stays := p.recall(in)
+	up, kept := len(p.order), p.kept(in)
+	own := slices.ContainsFunc(in.Aircraft, func(a Aircraft) bool {
+		return a.Left || a.Homeward || !math.IsInf(a.LeftJ, 1)
+	})
 	// Where landing keeps what dearer flight would take, nothing is kept against that.
 	own = own || kept < up && x.fleet > 0 && x.duals[x.fleet] > ownPrice*p.curves.maxPriceSPerJ
 	for k, i := range p.order {
@@ -274,7 +264,7 @@ func (p *Planner) Plan(in *Input) *Plan {
 			plan.ValueSPerJ = max(plan.ValueSPerJ, o.PriceSPerJ)
 		}
 		a := &in.Aircraft[i]
-		o.Leaves = !doubtful && (k < leaving || !a.Stays && p.mustLeave(in, a))
+		o.Leaves = (a.Homeward || in.Slot != p.doubtful) && (k < leaving || !a.Stays && p.mustLeave(in, a))
 		switch {
 		case o.Leaves:
 			o.FliesUntil = in.Slot
@@ -294,15 +284,62 @@ func (p *Planner) Plan(in *Input) *Plan {
 	return plan
 }
 
+// recall plans for those that serve and, where that saves more than a slot's tasks take locally, those on their way home, who are
+// called back; else p.order has none of these. It returns how many of the order leave, and whether all stay to the end.
+func (p *Planner) recall(in *Input) (leaving int, stays bool) {
+	all, home, delayS := p.order, 0, 0.0
+	for home < len(all) && in.Aircraft[all[home]].Homeward {
+		home++
+	}
+	leaving, stays, p.plan.DelayS = p.choose(in)
+	if home == 0 {
+		return leaving, stays
+	}
+	for _, i := range all[:home] {
+		p.homewardJ += in.Aircraft[i].ReturnJ + in.Aircraft[i].DescentJ
+		p.plan.Aircraft[i].Leaves = true
+	}
+	withS := p.plan.DelayS
+	p.order = all[home:]
+	if leaving, stays, delayS = p.choose(in); withS > delayS-p.curves.localS(len(all)) {
+		p.plan.DelayS = delayS
+		return leaving, stays
+	}
+	p.order, p.homewardJ = all, 0
+	leaving, stays, p.plan.DelayS = p.choose(in)
+	return leaving, stays
+}
+
+// choose solves the program of those in the order: how many of it leave, whether all stay to the end, and the delay that is expected.
+func (p *Planner) choose(in *Input) (leaving int, stays bool, delayS float64) {
+	x, up, kept := &p.program, len(p.order), p.kept(in)
+	localS := float64(in.Slots-in.Slot) * p.curves.localS(len(p.numbers))
+	if up == 0 {
+		return 0, false, localS
+	}
+	stays = x.solve(p, in, up, up)
+	if delayS = localS - x.savedS; stays && kept == up {
+		return 0, true, delayS
+	}
+	stayS := delayS
+	x.solve(p, in, up, kept)
+	if delayS = localS - x.savedS; stays && delayS > (1-leastGain)*stayS {
+		x.solve(p, in, up, up)
+		return 0, true, stayS
+	}
+	for leaving < up-kept && (p.slotsUp(leaving, up) < 0.5 || !p.totalLasts(in, leaving)) {
+		leaving++
+	}
+	return leaving, false, delayS
+}
+
 // slotsJ is what the bounds leave for the slots to come.
 func (p *Planner) slotsJ(in *Input) float64 {
-	fleetJ, packsJ := in.FleetJ, 0.0
+	packsJ := 0.0
 	for _, i := range p.order {
-		afterJ := p.afterJ(in, i)
-		fleetJ -= afterJ
-		packsJ += max(in.Aircraft[i].LeftJ-afterJ, 0)
+		packsJ += max(in.Aircraft[i].LeftJ-p.afterJ(in, i), 0)
 	}
-	return max(min(fleetJ, packsJ), 0)
+	return max(min(p.fleetJ(in), packsJ), 0)
 }
 
 // slotsUp returns how many of the slots left the k-th of the order flies.
@@ -325,6 +362,15 @@ func (p *Planner) kept(in *Input) (n int) {
 
 // wanted is how many are to be in the air.
 func (p *Planner) wanted(in *Input) int { return min(max(in.LeastUp, p.kept(in), 1), len(p.order)) }
+
+// fleetJ is what the total leaves for slots.
+func (p *Planner) fleetJ(in *Input) float64 {
+	leftJ := in.FleetJ - p.homewardJ
+	for _, i := range p.order {
+		leftJ -= p.afterJ(in, i)
+	}
+	return leftJ
+}
 
 // afterJ is what an aircraft takes beyond its slots at FlightW: the descent, what drifting home in these
 // slots takes more in a wind, and what is left of the way home when it leaves.
@@ -380,20 +426,12 @@ func (p *Planner) limit(in *Input, i int, o *Order) {
 // that the crew keeps up, and everybody's way home.
 func (p *Planner) fleetSpareJ(in *Input, kept int) float64 {
 	up, slots := len(p.order), kept*(in.Slots-in.Slot-1)
-	spareJ := in.FleetJ - in.FlightW*float64(up+slots)
-	for _, i := range p.order {
-		spareJ -= p.afterJ(in, i)
-	}
-	return max(spareJ-slotDeviations*in.SlotErrorJ, 0)
+	return max(p.fleetJ(in)-in.FlightW*float64(up+slots)-slotDeviations*in.SlotErrorJ, 0)
 }
 
 // totalLasts is whether the fleet's total lasts for another slot of all but the first to leave.
 func (p *Planner) totalLasts(in *Input, leaving int) bool {
-	leftJ := in.FleetJ
-	for _, i := range p.order {
-		leftJ -= p.afterJ(in, i)
-	}
-	return leftJ >= in.FlightW*(1+lastSlots)*float64(len(p.order)-leaving)
+	return p.fleetJ(in) >= in.FlightW*(1+lastSlots)*float64(len(p.order)-leaving)
 }
 
 // marginJ is kept of a pack: for flight above v*, for the last metres of the way home, and for what
@@ -412,6 +450,7 @@ func (p *Planner) mustLeave(in *Input, a *Aircraft) bool {
 
 // cover sets the plan's last covered slot and floor.
 func (p *Planner) cover(in *Input, up, must int, plan *Plan) {
+	plan.FloorJ = p.homewardJ
 	for k, i := range p.order {
 		o := &plan.Aircraft[i]
 		plan.FloorJ += p.afterJ(in, i)
@@ -424,11 +463,11 @@ func (p *Planner) cover(in *Input, up, must int, plan *Plan) {
 	}
 }
 
-// sort orders those in the air by who leaves first: those that the crew does not keep up, then
+// sort orders those in the air by who leaves first: those on their way, those that the crew does not keep up, then
 // the weaker pack and, of like packs, the one farther from the users. The order of the last
 // plan stays while that is not clearly wrong.
 func (p *Planner) sort(in *Input) {
-	p.order = p.order[:0]
+	p.order, p.homewardJ = p.order[:0], 0
 	for _, n := range p.numbers {
 		if i := slices.IndexFunc(in.Aircraft, func(a Aircraft) bool { return a.Number == n && !a.Left }); i >= 0 {
 			p.order = append(p.order, i)
@@ -455,8 +494,8 @@ func (p *Planner) sort(in *Input) {
 
 // leavesBefore is whether a clearly leaves before b.
 func leavesBefore(a, b *Aircraft, centre physics.Position) bool {
-	if a.Stays != b.Stays {
-		return b.Stays
+	if a.Homeward != b.Homeward || a.Stays != b.Stays {
+		return a.Homeward || b.Stays && !b.Homeward
 	}
 	aJ, bJ := a.LeftJ-a.ReturnJ-a.DescentJ, b.LeftJ-b.ReturnJ-b.DescentJ
 	if aJ < (1-packTie)*bJ || bJ < (1-packTie)*aJ {

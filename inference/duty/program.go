@@ -46,10 +46,7 @@ func (x *program) solve(p *Planner, in *Input, up, least int) (lasts bool) {
 	grid := len(c.pricesSPerJ)
 	x.packAt = reuse.Slice(x.packAt, len(in.Aircraft))
 	x.rows, x.fleet = 1, 0
-	fleetJ := in.FleetJ
-	for _, i := range p.order {
-		fleetJ -= p.afterJ(in, i)
-	}
+	fleetJ := p.fleetJ(in)
 	if !math.IsInf(in.FleetJ, 1) {
 		x.fleet = x.rows
 		x.rows++

@@ -115,8 +115,11 @@ func (p *recording) Plan(in *duty.Input) *duty.Plan {
 		p.until = slices.Repeat([]int{in.Slots}, len(in.Aircraft))
 	}
 	for m := range plan.Aircraft {
-		if plan.Aircraft[m].Leaves && p.until[m] == in.Slots {
+		switch leaves := plan.Aircraft[m].Leaves; {
+		case leaves && p.until[m] == in.Slots:
 			p.until[m] = in.Slot
+		case !leaves && in.Aircraft[m].Homeward: // it is called back
+			p.until[m] = in.Slots
 		}
 	}
 	return plan

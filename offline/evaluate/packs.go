@@ -38,6 +38,7 @@ type packCell struct {
 	PacksJ       []float64 `yaml:"packs_j"`  // usable, less reserve
 	Landed       bool      // packs are from take-off to touchdown
 	RevisedFromJ float64   `yaml:"revised_from_j"` // the budget until half time; 0: it is not revised
+	MistypedJ    float64   `yaml:"mistyped_j"`     // the budget in one slot, after a tenth of them; 0: in none
 	World        string    // field world, by name
 	Shock        step      // of flight power
 	LossRate     float64   `yaml:"loss_rate"` // of reports
@@ -129,6 +130,9 @@ func (c *packCell) request() rollout.Request {
 	if c.RevisedFromJ > 0 {
 		r.BudgetJ, r.ReviseSlot, r.RevisedBudgetJ = c.RevisedFromJ, c.Slots/2, c.BudgetJ
 	}
+	if c.MistypedJ > 0 {
+		r.ReviseSlot, r.RevertSlot, r.RevisedBudgetJ = c.Slots/10, c.Slots/10+1, c.MistypedJ
+	}
 	return r
 }
 
@@ -182,7 +186,7 @@ func (c packCell) in(base *world.Config) packCell {
 	for m := range c.PacksJ {
 		c.PacksJ[m] = c.PacksJ[m]*scale + moreJ
 	}
-	c.BudgetJ, c.RevisedFromJ = c.BudgetJ*scale, c.RevisedFromJ*scale
+	c.BudgetJ, c.RevisedFromJ, c.MistypedJ = c.BudgetJ*scale, c.RevisedFromJ*scale, c.MistypedJ*scale
 	return c
 }
 
