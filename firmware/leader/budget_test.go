@@ -2,7 +2,6 @@ package leader
 
 import (
 	"math"
-	"slices"
 	"strings"
 	"testing"
 
@@ -127,37 +126,32 @@ func TestLeavesForItsReserve(t *testing.T) {
 	}
 }
 
-// By the plan aircraft leave, the weaker packs first, while more than least_up are in the air; for
-// their reserves they leave in any case, and one that the crew keeps up does not leave by the plan.
-func TestLeastUpStay(t *testing.T) {
+// By the plan aircraft leave, the last one too; for their reserves they leave in any case, and one that the crew keeps up does not
+// leave by the plan. One on its way home already is told nothing.
+func TestWhoLeaves(t *testing.T) {
 	const enough, reserve = 30e3, 100.0
 	for name, c := range map[string]struct {
-		leftJ   [3]float64
-		stays   [3]bool
-		left    [3]bool
-		leastUp int
-		leaves  [3]string
-		covered int
+		leftJ    float64
+		stays    bool
+		left     bool
+		homeward bool
+		leaves   string
+		covered  int
 	}{
-		"one of three stays": {[3]float64{enough, enough + 2, enough + 1}, [3]bool{}, [3]bool{}, 1, [3]string{byPlan, "", byPlan}, 99},
-		"two of three stay":  {[3]float64{enough, enough + 2, enough + 1}, [3]bool{}, [3]bool{}, 2, [3]string{byPlan, "", ""}, 99},
-		"all stay":           {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{}, 3, [3]string{}, 99},
-		"one is lost":        {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{true, false, false}, 2, [3]string{}, 99},
-		"the crew keeps two up": {[3]float64{enough, enough, enough}, [3]bool{true, true, false}, [3]bool{}, 1,
-			[3]string{"", "", byPlan}, 9},
-		"reserves of two": {[3]float64{reserve, reserve, enough}, [3]bool{}, [3]bool{}, 3, [3]string{forReserve, forReserve, ""}, 9},
-		"a reserve goes before": {[3]float64{reserve, reserve, reserve}, [3]bool{true, true, true}, [3]bool{}, 3,
-			[3]string{forReserve, forReserve, forReserve}, 9},
-		"fewer are up than asked": {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{true, true, false}, 2, [3]string{}, 9},
+		"by the plan":           {leftJ: enough, leaves: byPlan, covered: 9},
+		"the crew keeps it up":  {leftJ: enough, stays: true, covered: 49},
+		"for its reserve":       {leftJ: reserve, stays: true, leaves: forReserve, covered: 49},
+		"it has left":           {leftJ: enough, left: true, covered: 9},
+		"it is on its way home": {leftJ: reserve, homeward: true, covered: 9},
 	} {
-		d := dutyPlan{input: duty.Input{Slot: 10, Slots: 100, FlightW: 134}, leaves: make([]string, 3)}
-		for i := range 3 {
-			d.input.Aircraft = append(d.input.Aircraft, duty.Aircraft{Number: i + 1, LeftJ: c.leftJ[i], Stays: c.stays[i], Left: c.left[i]})
-			d.orders = append(d.orders, duty.Order{Number: i + 1, Leaves: true, FliesUntil: 10})
+		d := dutyPlan{input: duty.Input{Slot: 10, Slots: 100, FlightW: 134}, leaves: make([]string, 1)}
+		d.input.Aircraft = []duty.Aircraft{{Number: 1, LeftJ: c.leftJ, Stays: c.stays, Left: c.left, Homeward: c.homeward}}
+		d.orders = []duty.Order{{Number: 1, Leaves: !c.stays, FliesUntil: 10}}
+		if c.stays {
+			d.orders[0].FliesUntil = 50
 		}
-		d.choose(c.leastUp)
-		if !slices.Equal(d.leaves, c.leaves[:]) || d.covered != c.covered {
-			t.Errorf("%s: leave %q, covered until %d, want %q and %d", name, d.leaves, d.covered, c.leaves, c.covered)
+		if d.choose(1); d.leaves[0] != c.leaves || d.covered != c.covered {
+			t.Errorf("%s: leaves %q, covered until %d, want %q and %d", name, d.leaves[0], d.covered, c.leaves, c.covered)
 		}
 	}
 }
@@ -312,35 +306,5 @@ func TestFloorHasTheWaysOfThoseThatLeft(t *testing.T) {
 	_, d, b := planned(d.floorJ - homeJ/2)
 	if o := d.orders[1]; o.FliesUntil != l.Config.Slots || o.EdgeLimitJ > 0 || !d.saturates(b) || d.endJ < d.floorJ {
 		t.Errorf("a total of %.0f J, floor %.0f, %.0f foreseen: %+v", b.TotalJ, d.floorJ, d.endJ, o)
-	}
-}
-
-// Of those whom a total below the floor would have leave, the strongest stay, as far as their packs
-// last; a total that can be kept leaves the plan as it is.
-func TestStrongestStay(t *testing.T) {
-	for name, c := range map[string]struct {
-		belowFloor bool
-		leastUp    int
-		stays      bool // the crew keeps the last up
-		until      [3]int
-	}{
-		"one of three":        {true, 1, false, [3]int{20, 100, 20}},
-		"two of three":        {true, 2, false, [3]int{20, 100, 37}},
-		"all":                 {true, 3, false, [3]int{20, 100, 37}},
-		"the crew keeps one":  {true, 1, true, [3]int{20, 100, 20}},
-		"a total that is met": {false, 3, false, [3]int{20, 20, 20}},
-	} {
-		d := dutyPlan{input: duty.Input{Slot: 10, Slots: 100, FlightW: 100}}
-		for i, leftJ := range [3]float64{500, math.Inf(1), 5000} {
-			d.input.Aircraft = append(d.input.Aircraft, duty.Aircraft{Number: i + 1, LeftJ: leftJ, ReturnJ: 1000, DescentJ: 1000,
-				Stays: c.stays && i == 2})
-			d.orders = append(d.orders, duty.Order{Number: i + 1, FliesUntil: 20})
-		}
-		d.stay(c.belowFloor, c.leastUp, 100)
-		for i := range d.orders {
-			if got := d.orders[i].FliesUntil; got != c.until[i] {
-				t.Errorf("%s: aircraft %d flies until %d, want %d", name, i+1, got, c.until[i])
-			}
-		}
 	}
 }

@@ -65,8 +65,8 @@ type Input struct {
 	// SlotErrorJ is the standard deviation of what a slot takes about what its decision was expected to
 	// take, as measured: of the fleet.
 	SlotErrorJ float64
-	// KeptSlots is how many slots of flight a landed pack keeps beyond its way home, for the time from a
-	// plan to the turn home.
+	// KeptSlots is how many slots of flight a total, or a landed pack, keeps beyond the way home, for the time from
+	// a plan to the turn home.
 	KeptSlots float64
 	// Users are those with a task in this slot or, where reports are lost, synthetic ones
 	// in place of all (slot.Snapshot.SyntheticUsers). Their gains are not used.
@@ -103,7 +103,7 @@ type Plan struct {
 	Aircraft []Order // in the input's order
 	// CoveredUntil is the last slot in which LeastUp aircraft are in the air; Slot-1: none.
 	CoveredUntil int
-	// FloorJ is the least that the fleet takes from here on: LeastUp aircraft to the end, and all
+	// FloorJ is the least that the fleet takes from here on: LeastUp aircraft to the end, or while their packs last, and all
 	// that are in the air home, in the input's scope.
 	FloorJ float64
 	// ValueSPerJ is the greatest of the aircraft's prices; 0 if all are the objective's.
@@ -129,8 +129,9 @@ func (o *Order) Slot(home physics.Position) (x slot.Order) {
 
 // Leaving rules, from the lab (issue "Who is in the air").
 const (
-	leastGain = 0.02 // of the delay left, for which an aircraft leaves that need not
-	packTie   = 0.05 // packs within this share of each other are alike
+	leastGain = 0.005 // of the delay left, for which an aircraft leaves that need not
+	backGain  = 0.3   // of what a slot's tasks take locally, for which it is called back
+	packTie   = 0.05  // packs within this share of each other are alike
 	// Kept of a pack, in slots of flight: see marginJ.
 	lastSlots   = 0.1
 	landedSlots = 0.5
@@ -255,7 +256,11 @@ func (p *Planner) Plan(in *Input) *Plan {
 	own = own || kept < up && x.fleet > 0 && x.duals[x.fleet] > ownPrice*p.curves.maxPriceSPerJ
 	for k, i := range p.order {
 		o := &plan.Aircraft[i]
+		a := &in.Aircraft[i]
 		o.FliesUntil = min(in.Slot+int(math.Round(p.slotsUp(k, up))), in.Slots)
+		if a.Stays { // of a total below the floor, too
+			o.FliesUntil = max(o.FliesUntil, in.Slot+int(p.lasts(in, i)))
+		}
 		if !stays || own {
 			o.PriceSPerJ = max(x.priceSPerJ(i), p.curves.pricesSPerJ[0])
 			if before := p.before[o.Number].price; before > 0 {
@@ -263,7 +268,6 @@ func (p *Planner) Plan(in *Input) *Plan {
 			}
 			plan.ValueSPerJ = max(plan.ValueSPerJ, o.PriceSPerJ)
 		}
-		a := &in.Aircraft[i]
 		o.Leaves = (a.Homeward || in.Slot != p.doubtful) && (k < leaving || !a.Stays && p.mustLeave(in, a))
 		switch {
 		case o.Leaves:
@@ -284,8 +288,8 @@ func (p *Planner) Plan(in *Input) *Plan {
 	return plan
 }
 
-// recall plans for those that serve and, where that saves more than a slot's tasks take locally, those on their way home, who are
-// called back; else p.order has none of these. It returns how many of the order leave, and whether all stay to the end.
+// recall plans for those that serve and, where that clearly pays, for those on their way home, who are called back; else p.order
+// has none of these. It returns how many of the order leave, and whether all stay to the end.
 func (p *Planner) recall(in *Input) (leaving int, stays bool) {
 	all, home, delayS := p.order, 0, 0.0
 	for home < len(all) && in.Aircraft[all[home]].Homeward {
@@ -299,9 +303,9 @@ func (p *Planner) recall(in *Input) (leaving int, stays bool) {
 		p.homewardJ += in.Aircraft[i].ReturnJ + in.Aircraft[i].DescentJ
 		p.plan.Aircraft[i].Leaves = true
 	}
-	withS := p.plan.DelayS
+	withS, none := p.plan.DelayS, leaving >= home
 	p.order = all[home:]
-	if leaving, stays, delayS = p.choose(in); withS > delayS-p.curves.localS(len(all)) {
+	if leaving, stays, delayS = p.choose(in); none || withS > delayS-backGain*p.curves.localS(len(all)) {
 		p.plan.DelayS = delayS
 		return leaving, stays
 	}
@@ -422,16 +426,20 @@ func (p *Planner) limit(in *Input, i int, o *Order) {
 	}
 }
 
-// fleetSpareJ is what the fleet's total leaves above this slot's flight, the flight to the end of those
-// that the crew keeps up, and everybody's way home.
+// fleetSpareJ is what the fleet's total leaves for computing, above the flights planned, at least this slot's and those to the end of
+// whom the crew keeps up, and everybody's way home.
 func (p *Planner) fleetSpareJ(in *Input, kept int) float64 {
-	up, slots := len(p.order), kept*(in.Slots-in.Slot-1)
-	return max(p.fleetJ(in)-in.FlightW*float64(up+slots)-slotDeviations*in.SlotErrorJ, 0)
+	up, flown := len(p.order), 0.0
+	for j, slots := range p.program.slots {
+		flown += float64(j+1) * slots
+	}
+	flown = max(flown, float64(up+kept*(in.Slots-in.Slot-1)))
+	return max(p.fleetJ(in)-in.FlightW*flown-slotDeviations*in.SlotErrorJ, 0)
 }
 
 // totalLasts is whether the fleet's total lasts for another slot of all but the first to leave.
 func (p *Planner) totalLasts(in *Input, leaving int) bool {
-	return p.fleetJ(in) >= in.FlightW*(1+lastSlots)*float64(len(p.order)-leaving)
+	return p.fleetJ(in) >= in.FlightW*(1+lastSlots+in.KeptSlots)*float64(len(p.order)-leaving)
 }
 
 // marginJ is kept of a pack: for flight above v*, for the last metres of the way home, and for what
@@ -441,6 +449,12 @@ func (p *Planner) marginJ(in *Input, a *Aircraft) float64 {
 		return (landedSlots+in.KeptSlots)*in.FlightW + math.Hypot(slotDeviations*in.SlotErrorJ, homeDeviations*a.HomeErrorJ)
 	}
 	return lastSlots*in.FlightW + slotDeviations*in.SlotErrorJ
+}
+
+// lasts is how many of the slots left an aircraft's pack lasts for.
+func (p *Planner) lasts(in *Input, i int) float64 {
+	leftJ := in.Aircraft[i].LeftJ - p.afterJ(in, i) - p.marginJ(in, &in.Aircraft[i])
+	return min(max(leftJ/in.FlightW, 0), float64(in.Slots-in.Slot))
 }
 
 // mustLeave is whether an aircraft's pack does not last for another slot.
@@ -458,7 +472,7 @@ func (p *Planner) cover(in *Input, up, must int, plan *Plan) {
 			plan.CoveredUntil = o.FliesUntil - 1
 		}
 		if up-k <= must {
-			plan.FloorJ += in.FlightW * float64(in.Slots-in.Slot)
+			plan.FloorJ += in.FlightW * p.lasts(in, i)
 		}
 	}
 }
