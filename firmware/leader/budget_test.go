@@ -2,6 +2,7 @@ package leader
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -126,32 +127,40 @@ func TestLeavesForItsReserve(t *testing.T) {
 	}
 }
 
-// By the plan aircraft leave, the last one too; for their reserves they leave in any case, and one that the crew keeps up does not
-// leave by the plan. One on its way home already is told nothing.
+// By the plan aircraft leave, the weaker packs first, while more than least_up are in the air, the last too where the
+// total ends; for their reserves they leave in any case, and one that the crew keeps up does not leave by the plan.
 func TestWhoLeaves(t *testing.T) {
 	const enough, reserve = 30e3, 100.0
 	for name, c := range map[string]struct {
-		leftJ    float64
-		stays    bool
-		left     bool
-		homeward bool
-		leaves   string
-		covered  int
+		leftJ   [3]float64
+		stays   [3]bool
+		left    [3]bool
+		ends    bool
+		leastUp int
+		leaves  [3]string
+		covered int
 	}{
-		"by the plan":           {leftJ: enough, leaves: byPlan, covered: 9},
-		"the crew keeps it up":  {leftJ: enough, stays: true, covered: 49},
-		"for its reserve":       {leftJ: reserve, stays: true, leaves: forReserve, covered: 49},
-		"it has left":           {leftJ: enough, left: true, covered: 9},
-		"it is on its way home": {leftJ: reserve, homeward: true, covered: 9},
+		"one of three stays": {[3]float64{enough, enough + 2, enough + 1}, [3]bool{}, [3]bool{}, false, 1, [3]string{byPlan, "", byPlan}, 99},
+		"two of three stay":  {[3]float64{enough, enough + 2, enough + 1}, [3]bool{}, [3]bool{}, false, 2, [3]string{byPlan, "", ""}, 99},
+		"all stay":           {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{}, false, 3, [3]string{}, 99},
+		"one is lost":        {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{true, false, false}, false, 2, [3]string{}, 99},
+		"the crew keeps two up": {[3]float64{enough, enough, enough}, [3]bool{true, true, false}, [3]bool{}, false, 1,
+			[3]string{"", "", byPlan}, 9},
+		"reserves of two": {[3]float64{reserve, reserve, enough}, [3]bool{}, [3]bool{}, false, 3, [3]string{forReserve, forReserve, ""}, 9},
+		"a reserve goes before": {[3]float64{reserve, reserve, reserve}, [3]bool{true, true, true}, [3]bool{}, false, 3,
+			[3]string{forReserve, forReserve, forReserve}, 9},
+		"the total ends": {[3]float64{enough, enough + 2, enough + 1}, [3]bool{false, true, false}, [3]bool{}, true, 2,
+			[3]string{byPlan, "", byPlan}, 9},
+		"fewer are up than asked": {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{true, true, false}, false, 2, [3]string{}, 9},
 	} {
-		d := dutyPlan{input: duty.Input{Slot: 10, Slots: 100, FlightW: 134}, leaves: make([]string, 1)}
-		d.input.Aircraft = []duty.Aircraft{{Number: 1, LeftJ: c.leftJ, Stays: c.stays, Left: c.left, Homeward: c.homeward}}
-		d.orders = []duty.Order{{Number: 1, Leaves: !c.stays, FliesUntil: 10}}
-		if c.stays {
-			d.orders[0].FliesUntil = 50
+		d := dutyPlan{input: duty.Input{Slot: 10, Slots: 100, FlightW: 134}, leaves: make([]string, 3)}
+		for i := range 3 {
+			d.input.Aircraft = append(d.input.Aircraft, duty.Aircraft{Number: i + 1, LeftJ: c.leftJ[i], Stays: c.stays[i], Left: c.left[i]})
+			d.orders = append(d.orders, duty.Order{Number: i + 1, Leaves: true, FliesUntil: 10})
 		}
-		if d.choose(1); d.leaves[0] != c.leaves || d.covered != c.covered {
-			t.Errorf("%s: leaves %q, covered until %d, want %q and %d", name, d.leaves[0], d.covered, c.leaves, c.covered)
+		d.choose(c.leastUp, c.ends)
+		if !slices.Equal(d.leaves, c.leaves[:]) || d.covered != c.covered {
+			t.Errorf("%s: leave %q, covered until %d, want %q and %d", name, d.leaves, d.covered, c.leaves, c.covered)
 		}
 	}
 }
@@ -164,7 +173,7 @@ func TestNearItsReserveItFliesNoFartherAway(t *testing.T) {
 		d.input.Aircraft = []duty.Aircraft{{Number: 1, LeftJ: homeJ + slots*flightW, ReturnJ: 1e3, DescentJ: homeJ - 1e3,
 			Position: physics.Position{EastM: awayM}}}
 		d.orders = []duty.Order{{Number: 1, FliesUntil: 20, HomeLimitM: math.Inf(1)}}
-		if d.choose(1); d.leaves[0] != "" || d.orders[0].HomeLimitM != wantM {
+		if d.choose(1, false); d.leaves[0] != "" || d.orders[0].HomeLimitM != wantM {
 			t.Errorf("%v slots before its reserve: leaves %q, at most %v m from home, want %v", slots, d.leaves[0],
 				d.orders[0].HomeLimitM, wantM)
 		}

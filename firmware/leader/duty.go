@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -23,6 +24,7 @@ type dutyPlan struct {
 	inForce bool         // the fields below are of the budget in force
 	orders  []duty.Order // by aircraft
 	covered int          // the last slot with the least number in the air
+	ends    bool         // the total does not carry those that the crew wants in the air any further
 	leftJ   []float64    // in each pack at touchdown
 	endJ    float64      // total at the end, as expected
 	floorJ  float64      // the least that it can be
@@ -46,8 +48,8 @@ func (l *Leader) planDuty(views []fleet.View) {
 	}
 	l.planFor(d, &l.account, views)
 	if d.leaves = make([]string, len(views)); l.mission.InSlots() && bounds.MayLand() {
-		d.choose(bounds.LeastUp)
-		l.callBack()
+		d.choose(bounds.LeastUp, d.ends)
+		l.callBack(views)
 	}
 }
 
@@ -60,29 +62,45 @@ const (
 // whyLeaves is that for the crew.
 var whyLeaves = map[string]string{forReserve: "for its reserve", byPlan: "by the plan of the budget"}
 
-// choose sets who leaves in the next slot: for what its pack must keep, in a hold too, or by the plan, unless the
-// crew keeps it up. One that soon has to leave for its pack flies no farther from home.
-func (d *dutyPlan) choose(leastUp int) {
+// choose sets who leaves in the next slot: for what its pack must keep, in a hold too, or by the plan, the weaker packs
+// first, unless the crew keeps it up; the last leastUp do where the total ends. One that soon has to leave for its pack
+// flies no farther from home.
+func (d *dutyPlan) choose(leastUp int, ends bool) {
+	var planned []int
+	up := 0
 	for i := range d.input.Aircraft {
 		a, o := &d.input.Aircraft[i], &d.orders[i]
 		keptJ := a.ReturnJ + a.DescentJ + landErrors*a.HomeErrorJ + landMargin*d.input.FlightW
 		switch {
-		case a.Left || a.Homeward:
-		case a.LeftJ < keptJ:
+		case a.Left || a.Homeward && o.Leaves:
+		case a.LeftJ < keptJ && !a.Homeward:
 			d.leaves[i] = forReserve
-		case o.Leaves && !a.Stays:
+		default:
+			up++
+			if a.ReturnJ > 0 && a.LeftJ < keptJ+awaySlots*d.input.FlightW {
+				o.HomeLimitM = min(o.HomeLimitM, a.Position.Sub(a.Home).Norm())
+			}
+			if o.Leaves && !a.Stays {
+				planned = append(planned, i)
+			}
+		}
+	}
+	slices.SortStableFunc(planned, func(i, j int) int { return cmp.Compare(d.input.Aircraft[i].LeftJ, d.input.Aircraft[j].LeftJ) })
+	for k, i := range planned {
+		if k < up-leastUp || ends {
 			d.leaves[i] = byPlan
-		case a.ReturnJ > 0 && a.LeftJ < keptJ+awaySlots*d.input.FlightW:
-			o.HomeLimitM = min(o.HomeLimitM, a.Position.Sub(a.Home).Norm())
+		} else {
+			d.orders[i].FliesUntil = d.input.Slots
 		}
 	}
 	d.cover(leastUp)
 }
 
-// callBack has those fly for the mission again whom the plan no longer has on their way home.
-func (l *Leader) callBack() {
-	for i := range l.duty.input.Aircraft {
+// callBack has those fly for the mission again whom the plan no longer has on their way home, as the views then say.
+func (l *Leader) callBack(views []fleet.View) {
+	for i := range views {
 		if l.duty.input.Aircraft[i].Homeward && !l.duty.orders[i].Leaves && l.fleet.CallBack(i+1) {
+			views[i].Homeward, views[i].SentHome = false, ""
 			l.Log.Info("aircraft is called back on its way home", "aircraft", i+1, "slot", l.schedule.Current())
 		}
 	}
@@ -152,7 +170,7 @@ func (l *Leader) planFor(d *dutyPlan, a *account.Account, views []fleet.View) {
 	}
 	plan := d.planner.Plan(in)
 	l.recorder().WritePlan(in, plan)
-	d.orders = append(d.orders[:0], plan.Aircraft...)
+	d.orders, d.ends = append(d.orders[:0], plan.Aircraft...), plan.Ends
 	edgeW := objective.State().EdgePowerW / float64(max(d.inAir(), 1))
 	d.floorJ = a.DrawnJ() + plan.FloorJ + sum(d.climbJ) + d.homewardJ(a, views)
 	d.cover(bounds.LeastUp)

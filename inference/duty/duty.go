@@ -101,6 +101,8 @@ type Order struct {
 // Plan is who is in the air, from the slot of its input on.
 type Plan struct {
 	Aircraft []Order // in the input's order
+	// Ends says that the total does not carry those that the crew wants in the air any further: they leave, too.
+	Ends bool
 	// CoveredUntil is the last slot in which LeastUp aircraft are in the air; Slot-1: none.
 	CoveredUntil int
 	// FloorJ is the least that the fleet takes from here on: LeastUp aircraft to the end, or while their packs last, and all
@@ -129,9 +131,10 @@ func (o *Order) Slot(home physics.Position) (x slot.Order) {
 
 // Leaving rules, from the lab (issue "Who is in the air").
 const (
-	leastGain = 0.005 // of the delay left, for which an aircraft leaves that need not
-	backGain  = 0.3   // of what a slot's tasks take locally, for which it is called back
-	packTie   = 0.05  // packs within this share of each other are alike
+	leastGain = 0.02 // of the delay left, for which an aircraft leaves that need not
+	backGain  = 0.3  // of what a slot's tasks take locally, for which one on its way home is called back,
+	backSlots = 5    // and it flies so many slots at least: what a few cost more or less must not turn it twice
+	packTie   = 0.05 // packs within this share of each other are alike
 	// Kept of a pack, in slots of flight: see marginJ.
 	lastSlots   = 0.1
 	landedSlots = 0.5
@@ -249,6 +252,7 @@ func (p *Planner) Plan(in *Input) *Plan {
 	x := &p.program
 	leaving, stays := p.recall(in)
 	up, kept := len(p.order), p.kept(in)
+	plan.Ends = leaving > up-p.wanted(in)
 	own := slices.ContainsFunc(in.Aircraft, func(a Aircraft) bool {
 		return a.Left || a.Homeward || !math.IsInf(a.LeftJ, 1)
 	})
@@ -303,7 +307,7 @@ func (p *Planner) recall(in *Input) (leaving int, stays bool) {
 		p.homewardJ += in.Aircraft[i].ReturnJ + in.Aircraft[i].DescentJ
 		p.plan.Aircraft[i].Leaves = true
 	}
-	withS, none := p.plan.DelayS, leaving >= home
+	withS, none := p.plan.DelayS, p.slotsUp(home-1, len(all)) < backSlots
 	p.order = all[home:]
 	if leaving, stays, delayS = p.choose(in); none || withS > delayS-backGain*p.curves.localS(len(all)) {
 		p.plan.DelayS = delayS
@@ -331,7 +335,12 @@ func (p *Planner) choose(in *Input) (leaving int, stays bool, delayS float64) {
 		x.solve(p, in, up, up)
 		return 0, true, stayS
 	}
-	for leaving < up-kept && (p.slotsUp(leaving, up) < 0.5 || !p.totalLasts(in, leaving)) {
+	// The last that are wanted leave for the total alone: with their packs nothing else is flown.
+	most := up - max(kept, p.wanted(in))
+	if x.fleet > 0 && x.duals[x.fleet] > 0 {
+		most = up - kept
+	}
+	for leaving < most && p.slotsUp(leaving, up) < 0.5 || leaving < up-kept && !p.totalLasts(in, leaving) {
 		leaving++
 	}
 	return leaving, false, delayS

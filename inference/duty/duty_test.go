@@ -110,7 +110,8 @@ func TestOrderOfLeaving(t *testing.T) {
 }
 
 // TestFewerJoulesBuyMoreDelay checks that a joule has a value, everywhere: of less, the plan expects more delay and, unless
-// somebody lands of the less, no lower price, whatever the crew wishes to have in the air, and all slots are flown where there is enough to compute with.
+// somebody lands of the less, no lower price, whatever the crew wishes to have in the air, and all slots are flown where
+// there is enough to compute with.
 func TestFewerJoulesBuyMoreDelay(t *testing.T) {
 	c := physics.DefaultConstants()
 	for _, tt := range []struct{ aircraft, leastUp int }{{1, 1}, {2, 1}, {2, 2}, {3, 1}, {3, 2}, {4, 1}} {
@@ -118,7 +119,11 @@ func TestFewerJoulesBuyMoreDelay(t *testing.T) {
 		for kJ := 50.0; kJ >= 3; kJ-- {
 			in := fleet(&c, tt.aircraft, 100)
 			in.FleetJ, in.LeastUp = 1e3*kJ, tt.leastUp
-			plan := New(&c, prior, maxPriceSPerJ).Plan(in)
+			p := New(&c, prior, maxPriceSPerJ)
+			plan := p.Plan(in)
+			if mostS := (1 - 0.8*kJ/16) * 100 * p.curves.localS(1); tt.leastUp == 1 && tt.aircraft < 4 && kJ <= 16 && plan.DelayS > mostS {
+				t.Errorf("%+v, %v kJ: %v s, want at most %v", tt, kJ, plan.DelayS, mostS)
+			}
 			lands := slices.ContainsFunc(plan.Aircraft, func(o Order) bool { return o.FliesUntil < in.Slots })
 			if plan.DelayS < (1-leastGain)*last || lands == lastLands && plan.ValueSPerJ < lastPrice-1e-12 {
 				t.Errorf("%+v, %v kJ: %v s at %v s/J, of more %v s at %v", tt, kJ, plan.DelayS, plan.ValueSPerJ, last, lastPrice)
