@@ -260,7 +260,8 @@ func (d *dutyPlan) foresee(a *account.Account, views []fleet.View, edgeW float64
 		}
 		d.leftJ = append(d.leftJ, max(a.UsableJ(v)-homeJ, 0))
 	}
-	if d.endJ < d.floorJ && !(bounds.TotalJ > 0 && bounds.TotalJ < d.floorJ) { // packs have all land before the last slot, and the least is what they take until then
+	belowFloor := bounds.TotalJ > 0 && bounds.TotalJ < d.floorJ
+	if d.endJ < d.floorJ && !belowFloor { // packs have all land before the last slot, and the least is what they take until then
 		d.short = d.short || bounds.BudgetJ < d.floorJ
 		d.floorJ = d.endJ
 	}

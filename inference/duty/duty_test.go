@@ -128,7 +128,8 @@ func TestFewerJoulesBuyMoreDelay(t *testing.T) {
 			if plan.DelayS < (1-leastGain)*last || lands == lastLands && plan.ValueSPerJ < lastPrice-1e-12 {
 				t.Errorf("%+v, %v kJ: %v s at %v s/J, of more %v s at %v", tt, kJ, plan.DelayS, plan.ValueSPerJ, last, lastPrice)
 			}
-			if last, lastPrice, lastLands = max(last, plan.DelayS), plan.ValueSPerJ, lands; plan.CoveredUntil != 99 && kJ >= 18*float64(tt.leastUp) {
+			last, lastPrice, lastLands = max(last, plan.DelayS), plan.ValueSPerJ, lands
+			if plan.CoveredUntil != 99 && kJ >= 18*float64(tt.leastUp) {
 				t.Errorf("%+v: %v kJ cover until slot %d, want 99", tt, kJ, plan.CoveredUntil)
 			}
 		}

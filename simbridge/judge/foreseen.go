@@ -19,12 +19,13 @@ var foreseenRules = []Rule{
 		"and what its sensor makes of it", contract + "status", (*check).toldWayHome},
 	{"learned way", "the ledger, statuses, true joules of ways home", "0.05 off what they took over what was told", "docs/architecture.md",
 		(*check).learnedWay},
-	{"told floor", "statuses", "at most the end that is told, or the total, below which aircraft land before the end", contract + "budgets", (*check).toldFloor},
+	{"told floor", "statuses", "at most the end that is told, where the total is above it", contract + "budgets",
+		(*check).toldFloor},
 	{"told end", "statuses, true joules, as all come down", "0.08 of what is left, and 300 J an aircraft",
 		contract + "budgets", (*check).toldEnd},
 	{"told budget", "statuses, true packs", "0.03 of what the packs hold", contract + "budgets", (*check).toldBudget},
-	{"stays up", "true mode and charge in the slots, the budget", "no descent of one that may not land or, without a total, with fewer others " +
-		"up than the crew wants, with more than its reserve, 1.21 of its landing and 1.5 kJ, and what others take that land beside it",
+	{"stays up", "true mode and charge in the slots, the budget", "no descent of one that may not land or, without a total, with " +
+		"fewer others up than the crew wants, with more than its reserve, 1.21 of its landing and 1.5 kJ, and what others take that land beside it",
 		contract + "budgets", (*check).staysUp},
 	{"descent in slots", "the ledger's rows, true modes", "no joule of one that came home, in a slot of its descent or after it",
 		contract + "joules", (*check).descentInSlots},
@@ -329,7 +330,8 @@ func (c *check) descentInSlots() {
 // Of a way home a leader keeps a tenth more, and may measure what flying costs a tenth too high.
 const keptShare, measuredShare = 1.1, 1.1
 
-// staysUp is of those that nothing but the pack may bring down: the crew lets none land or, as it asks for no total, fewer than it wants would stay.
+// staysUp is of those that nothing but the pack may bring down: the crew lets none land or, as it asks for no total, fewer than it
+// wants would stay.
 func (c *check) staysUp() {
 	const margin, slackJ = keptShare * measuredShare, 1.5e3
 	if c.World == nil {
