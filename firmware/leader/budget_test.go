@@ -142,9 +142,9 @@ func TestWhoLeaves(t *testing.T) {
 	}{
 		"one of three stays": {[3]float64{enough, enough + 2, enough + 1}, [3]bool{}, [3]bool{}, false, 1,
 			[3]string{byPlan, "", byPlan}, 99},
-		"two of three stay":  {[3]float64{enough, enough + 2, enough + 1}, [3]bool{}, [3]bool{}, false, 2, [3]string{byPlan, "", ""}, 99},
-		"all stay":           {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{}, false, 3, [3]string{}, 99},
-		"one is lost":        {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{true, false, false}, false, 2, [3]string{}, 99},
+		"two of three stay": {[3]float64{enough, enough + 2, enough + 1}, [3]bool{}, [3]bool{}, false, 2, [3]string{byPlan, "", ""}, 99},
+		"all stay":          {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{}, false, 3, [3]string{}, 99},
+		"one is lost":       {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{true, false, false}, false, 2, [3]string{}, 99},
 		"the crew keeps two up": {[3]float64{enough, enough, enough}, [3]bool{true, true, false}, [3]bool{}, false, 1,
 			[3]string{"", "", byPlan}, 9},
 		"reserves of two": {[3]float64{reserve, reserve, enough}, [3]bool{}, [3]bool{}, false, 3, [3]string{forReserve, forReserve, ""}, 9},

@@ -25,7 +25,8 @@ var foreseenRules = []Rule{
 		contract + "budgets", (*check).toldEnd},
 	{"told budget", "statuses, true packs", "0.03 of what the packs hold", contract + "budgets", (*check).toldBudget},
 	{"stays up", "true mode and charge in the slots, the budget", "no descent of one that may not land or, without a total, with " +
-		"fewer others up than the crew wants, with more than its reserve, 1.21 of its landing and 1.5 kJ, and what others take that land beside it",
+		"fewer others up than the crew wants, with more than its reserve, 1.21 of its landing and 1.5 kJ, and what others take that " +
+		"land beside it",
 		contract + "budgets", (*check).staysUp},
 	{"descent in slots", "the ledger's rows, true modes", "no joule of one that came home, in a slot of its descent or after it",
 		contract + "joules", (*check).descentInSlots},
