@@ -128,3 +128,22 @@ func TestDelayFallsWithJoules(t *testing.T) {
 		})
 	}
 }
+
+// TestMistypedTotal flies a total that is wrong in one slot: who left for it is called back, at 2 % of the delay at most.
+func TestMistypedTotal(t *testing.T) {
+	f := plannedRunner(t, world.Standard())
+	meant := Request{Mode: goal.Ceiling, BudgetJ: 31.5e3}
+	mistyped := meant
+	mistyped.ReviseSlot, mistyped.RevisedBudgetJ, mistyped.RevertSlot = 10, 10e3, 11
+	meantS, mistypedS := 0.0, 0.0
+	for k := range uint64(4) {
+		meantS += f.Fly(dutySeed+k, meant).DelayS
+		r := f.Fly(dutySeed+k, mistyped)
+		if mistypedS += r.DelayS; r.EnergyJ > meant.BudgetJ || r.EnergyJ < 0.95*meant.BudgetJ {
+			t.Errorf("%.0f J spent of %.0f", r.EnergyJ, meant.BudgetJ)
+		}
+	}
+	if mistypedS > 1.02*meantS {
+		t.Errorf("%.1f s, without the mistake %.1f s", mistypedS/4, meantS/4)
+	}
+}
