@@ -307,7 +307,7 @@ func (a *Account) followWays(views []fleet.View) {
 		case w.Home && !v.InAir && v.Landed != nil && *v.Landed:
 			w.ends(&a.ways.Home, c.AccountedJ, scale)
 			c.Way = nil
-		case !w.Home && v.Homeward:
+		case w.Home && v.UnderCommand(), !w.Home && v.Homeward: // it is called back, or sent home as it climbs
 			c.Way = nil
 		case !w.Home && v.Phase != fleet.PhaseClimbing && v.InAir:
 			w.ends(&a.ways.Climb, c.AccountedJ, scale)

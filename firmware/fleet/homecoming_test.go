@@ -204,6 +204,34 @@ func TestClimbsBeforeItFliesHome(t *testing.T) {
 	}
 }
 
+// One that the leader itself sent home is called back while it flies there: not on the crew's order, and not once it lands.
+func TestCallBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		why    string
+		flownS time.Duration
+		back   bool
+	}{"on its way": {"by the plan", 4, true}, "the crew's order": {"", 4, false}, "it lands": {"by the plan", 40, false}} {
+		home := physics.Position{EastM: 500, NorthM: 300}
+		w := newSky(t, home)
+		w.aircraft[0].home = &home
+		w.fliers[0].aloft(home.Add(physics.Position{EastM: 80}), 100)
+		w.fly(time.Second, nil)
+		if err := w.Resume(resume(1, false)); err != nil {
+			t.Fatal(err)
+		}
+		w.fly(5*time.Second, nil)
+		w.SendHomeFor(1, c.why)
+		w.fly(c.flownS*time.Second, nil)
+		if back := w.CallBack(1); back != c.back {
+			t.Errorf("%s: called back: %v", name, back)
+		}
+		w.fly(2*time.Second, nil)
+		if v := w.Views()[0]; v.Homeward == c.back || c.back && (!v.Flying || v.SentHome != "") {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+}
+
 // One that was stopped at its height beside its home flies there before it lands, for another's home is as near.
 func TestStoppedBesideItsHome(t *testing.T) {
 	home := physics.Position{EastM: 500, NorthM: 300}

@@ -228,6 +228,17 @@ func (f *Fleet) SendHomeFor(number int, why string) {
 	})
 }
 
+// CallBack has an aircraft fly for the mission again that the leader itself sent home, while it flies there. It returns whether it does.
+func (f *Fleet) CallBack(number int) (back bool) {
+	f.withAircraft(number, func(a *aircraft, now float64) {
+		if back = a.homeward && a.sentHome != "" && a.phase == PhaseFlying && a.role() == RoleCommanded; back {
+			a.homeward, a.sentHome, a.waitsAt, a.landsBeside = false, "", nil, nil
+			a.hold(now)
+		}
+	})
+	return back
+}
+
 func (a *aircraft) sendHome() {
 	a.homeward, a.awaitsHeartbeat, a.nearestHomeM, a.leastWayM, a.waitsAt = true, false, math.Inf(1), math.Inf(1), nil
 }

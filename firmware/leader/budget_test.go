@@ -127,35 +127,39 @@ func TestLeavesForItsReserve(t *testing.T) {
 	}
 }
 
-// By the plan aircraft leave, the weaker packs first, while more than least_up are in the air; for
-// their reserves they leave in any case, and one that the crew keeps up does not leave by the plan.
-func TestLeastUpStay(t *testing.T) {
+// By the plan aircraft leave, the weaker packs first, while more than least_up are in the air, the last too where the
+// total ends; for their reserves they leave in any case, and one that the crew keeps up does not leave by the plan.
+func TestWhoLeaves(t *testing.T) {
 	const enough, reserve = 30e3, 100.0
 	for name, c := range map[string]struct {
 		leftJ   [3]float64
 		stays   [3]bool
 		left    [3]bool
+		ends    bool
 		leastUp int
 		leaves  [3]string
 		covered int
 	}{
-		"one of three stays": {[3]float64{enough, enough + 2, enough + 1}, [3]bool{}, [3]bool{}, 1, [3]string{byPlan, "", byPlan}, 99},
-		"two of three stay":  {[3]float64{enough, enough + 2, enough + 1}, [3]bool{}, [3]bool{}, 2, [3]string{byPlan, "", ""}, 99},
-		"all stay":           {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{}, 3, [3]string{}, 99},
-		"one is lost":        {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{true, false, false}, 2, [3]string{}, 99},
-		"the crew keeps two up": {[3]float64{enough, enough, enough}, [3]bool{true, true, false}, [3]bool{}, 1,
+		"one of three stays": {[3]float64{enough, enough + 2, enough + 1}, [3]bool{}, [3]bool{}, false, 1,
+			[3]string{byPlan, "", byPlan}, 99},
+		"two of three stay": {[3]float64{enough, enough + 2, enough + 1}, [3]bool{}, [3]bool{}, false, 2, [3]string{byPlan, "", ""}, 99},
+		"all stay":          {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{}, false, 3, [3]string{}, 99},
+		"one is lost":       {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{true, false, false}, false, 2, [3]string{}, 99},
+		"the crew keeps two up": {[3]float64{enough, enough, enough}, [3]bool{true, true, false}, [3]bool{}, false, 1,
 			[3]string{"", "", byPlan}, 9},
-		"reserves of two": {[3]float64{reserve, reserve, enough}, [3]bool{}, [3]bool{}, 3, [3]string{forReserve, forReserve, ""}, 9},
-		"a reserve goes before": {[3]float64{reserve, reserve, reserve}, [3]bool{true, true, true}, [3]bool{}, 3,
+		"reserves of two": {[3]float64{reserve, reserve, enough}, [3]bool{}, [3]bool{}, false, 3, [3]string{forReserve, forReserve, ""}, 9},
+		"a reserve goes before": {[3]float64{reserve, reserve, reserve}, [3]bool{true, true, true}, [3]bool{}, false, 3,
 			[3]string{forReserve, forReserve, forReserve}, 9},
-		"fewer are up than asked": {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{true, true, false}, 2, [3]string{}, 9},
+		"the total ends": {[3]float64{enough, enough + 2, enough + 1}, [3]bool{false, true, false}, [3]bool{}, true, 2,
+			[3]string{byPlan, "", byPlan}, 9},
+		"fewer are up than asked": {[3]float64{enough, enough, enough}, [3]bool{}, [3]bool{true, true, false}, false, 2, [3]string{}, 9},
 	} {
 		d := dutyPlan{input: duty.Input{Slot: 10, Slots: 100, FlightW: 134}, leaves: make([]string, 3)}
 		for i := range 3 {
 			d.input.Aircraft = append(d.input.Aircraft, duty.Aircraft{Number: i + 1, LeftJ: c.leftJ[i], Stays: c.stays[i], Left: c.left[i]})
 			d.orders = append(d.orders, duty.Order{Number: i + 1, Leaves: true, FliesUntil: 10})
 		}
-		d.choose(c.leastUp)
+		d.choose(c.leastUp, c.ends)
 		if !slices.Equal(d.leaves, c.leaves[:]) || d.covered != c.covered {
 			t.Errorf("%s: leave %q, covered until %d, want %q and %d", name, d.leaves, d.covered, c.leaves, c.covered)
 		}
@@ -170,7 +174,7 @@ func TestNearItsReserveItFliesNoFartherAway(t *testing.T) {
 		d.input.Aircraft = []duty.Aircraft{{Number: 1, LeftJ: homeJ + slots*flightW, ReturnJ: 1e3, DescentJ: homeJ - 1e3,
 			Position: physics.Position{EastM: awayM}}}
 		d.orders = []duty.Order{{Number: 1, FliesUntil: 20, HomeLimitM: math.Inf(1)}}
-		if d.choose(1); d.leaves[0] != "" || d.orders[0].HomeLimitM != wantM {
+		if d.choose(1, false); d.leaves[0] != "" || d.orders[0].HomeLimitM != wantM {
 			t.Errorf("%v slots before its reserve: leaves %q, at most %v m from home, want %v", slots, d.leaves[0],
 				d.orders[0].HomeLimitM, wantM)
 		}
@@ -312,35 +316,5 @@ func TestFloorHasTheWaysOfThoseThatLeft(t *testing.T) {
 	_, d, b := planned(d.floorJ - homeJ/2)
 	if o := d.orders[1]; o.FliesUntil != l.Config.Slots || o.EdgeLimitJ > 0 || !d.saturates(b) || d.endJ < d.floorJ {
 		t.Errorf("a total of %.0f J, floor %.0f, %.0f foreseen: %+v", b.TotalJ, d.floorJ, d.endJ, o)
-	}
-}
-
-// Of those whom a total below the floor would have leave, the strongest stay, as far as their packs
-// last; a total that can be kept leaves the plan as it is.
-func TestStrongestStay(t *testing.T) {
-	for name, c := range map[string]struct {
-		belowFloor bool
-		leastUp    int
-		stays      bool // the crew keeps the last up
-		until      [3]int
-	}{
-		"one of three":        {true, 1, false, [3]int{20, 100, 20}},
-		"two of three":        {true, 2, false, [3]int{20, 100, 37}},
-		"all":                 {true, 3, false, [3]int{20, 100, 37}},
-		"the crew keeps one":  {true, 1, true, [3]int{20, 100, 20}},
-		"a total that is met": {false, 3, false, [3]int{20, 20, 20}},
-	} {
-		d := dutyPlan{input: duty.Input{Slot: 10, Slots: 100, FlightW: 100}}
-		for i, leftJ := range [3]float64{500, math.Inf(1), 5000} {
-			d.input.Aircraft = append(d.input.Aircraft, duty.Aircraft{Number: i + 1, LeftJ: leftJ, ReturnJ: 1000, DescentJ: 1000,
-				Stays: c.stays && i == 2})
-			d.orders = append(d.orders, duty.Order{Number: i + 1, FliesUntil: 20})
-		}
-		d.stay(c.belowFloor, c.leastUp, 100)
-		for i := range d.orders {
-			if got := d.orders[i].FliesUntil; got != c.until[i] {
-				t.Errorf("%s: aircraft %d flies until %d, want %d", name, i+1, got, c.until[i])
-			}
-		}
 	}
 }

@@ -24,6 +24,7 @@ type dutyPlan struct {
 	inForce bool         // the fields below are of the budget in force
 	orders  []duty.Order // by aircraft
 	covered int          // the last slot with the least number in the air
+	ends    bool         // the total does not carry those that the crew wants in the air any further
 	leftJ   []float64    // in each pack at touchdown
 	endJ    float64      // total at the end, as expected
 	floorJ  float64      // the least that it can be
@@ -47,7 +48,8 @@ func (l *Leader) planDuty(views []fleet.View) {
 	}
 	l.planFor(d, &l.account, views)
 	if d.leaves = make([]string, len(views)); l.mission.InSlots() && bounds.MayLand() {
-		d.choose(bounds.LeastUp)
+		d.choose(bounds.LeastUp, d.ends)
+		l.callBack(views)
 	}
 }
 
@@ -60,33 +62,32 @@ const (
 // whyLeaves is that for the crew.
 var whyLeaves = map[string]string{forReserve: "for its reserve", byPlan: "by the plan of the budget"}
 
-// choose sets who leaves in the next slot: for what its pack must keep, in a hold too, or by the
-// plan, the weaker packs first, while more than leastUp are in the air and the crew keeps none up.
-// One that soon has to leave for its pack flies no farther from home.
-func (d *dutyPlan) choose(leastUp int) {
+// choose sets who leaves in the next slot: for what its pack must keep, in a hold too, or by the plan, the weaker packs
+// first, unless the crew keeps it up; the last leastUp do where the total ends. One that soon has to leave for its pack
+// flies no farther from home.
+func (d *dutyPlan) choose(leastUp int, ends bool) {
 	var planned []int
 	up := 0
 	for i := range d.input.Aircraft {
-		a := &d.input.Aircraft[i]
+		a, o := &d.input.Aircraft[i], &d.orders[i]
 		keptJ := a.ReturnJ + a.DescentJ + landErrors*a.HomeErrorJ + landMargin*d.input.FlightW
 		switch {
-		case a.Left:
-		case a.LeftJ < keptJ:
+		case a.Left || a.Homeward && o.Leaves:
+		case a.LeftJ < keptJ && !a.Homeward:
 			d.leaves[i] = forReserve
 		default:
 			up++
 			if a.ReturnJ > 0 && a.LeftJ < keptJ+awaySlots*d.input.FlightW {
-				o := &d.orders[i]
 				o.HomeLimitM = min(o.HomeLimitM, a.Position.Sub(a.Home).Norm())
 			}
-			if d.orders[i].Leaves && !a.Stays {
+			if o.Leaves && !a.Stays {
 				planned = append(planned, i)
 			}
 		}
 	}
 	slices.SortStableFunc(planned, func(i, j int) int { return cmp.Compare(d.input.Aircraft[i].LeftJ, d.input.Aircraft[j].LeftJ) })
 	for k, i := range planned {
-		if k < up-leastUp {
+		if k < up-leastUp || ends {
 			d.leaves[i] = byPlan
 		} else {
 			d.orders[i].FliesUntil = d.input.Slots
@@ -95,48 +96,31 @@ func (d *dutyPlan) choose(leastUp int) {
 	d.cover(leastUp)
 }
 
-// inAir is how many aircraft are planned for.
+// callBack has those fly for the mission again whom the plan no longer has on their way home, as the views then say.
+func (l *Leader) callBack(views []fleet.View) {
+	for i := range views {
+		if l.duty.input.Aircraft[i].Homeward && !l.duty.orders[i].Leaves && l.fleet.CallBack(i+1) {
+			views[i].Homeward, views[i].SentHome = false, ""
+			l.Log.Info("aircraft is called back on its way home", "aircraft", i+1, "slot", l.schedule.Current())
+		}
+	}
+}
+
+// inAir is how many aircraft serve.
 func (d *dutyPlan) inAir() (n int) {
 	for i := range d.input.Aircraft {
-		if !d.input.Aircraft[i].Left {
+		if a := &d.input.Aircraft[i]; !a.Left && !a.Homeward {
 			n++
 		}
 	}
 	return n
 }
 
-// stay has the plan keep in the air those whom choose does not let leave for a total that is below the
-// floor: the strongest, as far as their packs last at powerW.
-func (d *dutyPlan) stay(belowFloor bool, leastUp int, powerW float64) {
-	if !belowFloor {
-		return
-	}
-	var up []int
-	stays := 0
-	for i := range d.input.Aircraft {
-		if a := &d.input.Aircraft[i]; !a.Left {
-			up = append(up, i)
-			if a.Stays {
-				stays++
-			}
-		}
-	}
-	slices.SortStableFunc(up, func(i, j int) int {
-		return cmp.Or(cmp.Compare(d.orders[j].FliesUntil, d.orders[i].FliesUntil),
-			cmp.Compare(d.input.Aircraft[j].LeftJ, d.input.Aircraft[i].LeftJ))
-	})
-	for _, i := range up[:min(max(leastUp, stays), len(up))] {
-		a, o := &d.input.Aircraft[i], &d.orders[i]
-		lasts := min(max((a.LeftJ-a.ReturnJ-a.DescentJ)/powerW-landMargin, 0), float64(d.input.Slots-d.input.Slot))
-		o.FliesUntil = max(o.FliesUntil, d.input.Slot+int(lasts))
-	}
-}
-
 // cover sets the last slot in which leastUp aircraft are in the air.
 func (d *dutyPlan) cover(leastUp int) {
 	var until []int
 	for i := range d.orders {
-		if !d.input.Aircraft[i].Left {
+		if a := &d.input.Aircraft[i]; !a.Left && !(a.Homeward && d.orders[i].Leaves) {
 			until = append(until, d.orders[i].FliesUntil)
 		}
 	}
@@ -169,7 +153,7 @@ func (l *Leader) planFor(d *dutyPlan, a *account.Account, views []fleet.View) {
 	weighed, _ := l.Policy.Claims.Weigh(&l.current.snapshot, &d.weighed)
 	*in = duty.Input{
 		Slot: min(l.schedule.Current(), l.Config.Slots), Slots: l.Config.Slots, Aircraft: in.Aircraft[:0],
-		FleetJ: a.FleetLeftJ(views), LeastUp: bounds.LeastUp, KeepsLeast: true, FlightW: objective.LeastFlightW(),
+		FleetJ: a.FleetLeftJ(views), LeastUp: bounds.LeastUp, FlightW: objective.LeastFlightW(),
 		Users: weighed.LikelyUsers(), WindMPS: a.Air.MeanMPS(), Multiplier: objective.PropulsionMultiplier(),
 		Doubtful: objective.Doubtful(), KeptSlots: landMargin - 1,
 	}
@@ -179,14 +163,16 @@ func (l *Leader) planFor(d *dutyPlan, a *account.Account, views []fleet.View) {
 	for i := range views {
 		x, climbJ := l.dutyAircraft(a, &views[i]), l.climbJ(a, &views[i])
 		x.LeftJ, in.FleetJ = max(x.LeftJ-climbJ, 0), in.FleetJ-climbJ
+		if x.Homeward {
+			in.FleetJ += x.ReturnJ + x.DescentJ // the plan has them
+		}
 		in.Aircraft, d.climbJ = append(in.Aircraft, x), append(d.climbJ, climbJ)
 	}
 	plan := d.planner.Plan(in)
 	l.recorder().WritePlan(in, plan)
-	d.orders = append(d.orders[:0], plan.Aircraft...)
+	d.orders, d.ends = append(d.orders[:0], plan.Aircraft...), plan.Ends
 	edgeW := objective.State().EdgePowerW / float64(max(d.inAir(), 1))
 	d.floorJ = a.DrawnJ() + plan.FloorJ + sum(d.climbJ) + d.homewardJ(a, views)
-	d.stay(d.floorJ > bounds.BudgetJ, bounds.LeastUp, in.FlightW+edgeW)
 	d.cover(bounds.LeastUp)
 	d.foresee(a, views, edgeW)
 	a.AllowSlots(objective.SpentJ() + plan.SlotsJ)
@@ -227,8 +213,9 @@ func (l *Leader) dutyAircraft(a *account.Account, v *fleet.View) duty.Aircraft {
 		LeftJ: a.PackLeftJ(v),
 		// In a hold, and while nobody could object, an aircraft leaves for its reserve alone.
 		Stays: !bounds.MayLand() || l.mission.Phase() == telemetry.StateHolding || !l.mqtt.Connected(),
-		Left:  !climbs && (!v.Flying || v.Homeward),
 	}
+	x.Homeward = v.Flying && v.Homeward && v.SentHome == whyLeaves[byPlan] && !x.Stays && l.mission.InSlots()
+	x.Left = !climbs && (!v.Flying || v.Homeward) && !x.Homeward
 	if bounds.Landed() && !x.Left {
 		way := a.WayHome(&there)
 		x.ReturnJ, x.DescentJ = way.CruiseJ, way.HoverJ
@@ -273,7 +260,8 @@ func (d *dutyPlan) foresee(a *account.Account, views []fleet.View, edgeW float64
 		}
 		d.leftJ = append(d.leftJ, max(a.UsableJ(v)-homeJ, 0))
 	}
-	if d.endJ < d.floorJ { // packs have all land before the last slot, and the least is what they take until then
+	belowFloor := bounds.TotalJ > 0 && bounds.TotalJ < d.floorJ
+	if d.endJ < d.floorJ && !belowFloor { // packs have all land before the last slot, and the least is what they take until then
 		d.short = d.short || bounds.BudgetJ < d.floorJ
 		d.floorJ = d.endJ
 	}

@@ -35,9 +35,10 @@ type Costs struct {
 }
 
 const (
-	memorySlots = 40 // slots that the means extend over
-	priorSlots  = 12 // synthetic slots, of the prior over users, that are replayed first
-	priorWeight = 6  // slots that they weigh
+	memorySlots   = 40  // slots that the means extend over
+	middleReports = 256 // reports that the middle of the users is a mean of
+	priorSlots    = 12  // synthetic slots, of the prior over users, that are replayed first
+	priorWeight   = 6   // slots that they weigh
 	// Above so many users times aircraft squared, one number of aircraft is replayed in a slot, in turn.
 	workBound = 100
 	// mostReplayed is how many users times aircraft are replayed of a slot at most, or 8 users.
@@ -116,7 +117,7 @@ func (c *curves) step(up, split int) int {
 	return 1
 }
 
-// centre is the mean place of the users that reported, the area's centre before any did.
+// centre is the mean place of the last reports' users, the area's centre before any did.
 func (c *curves) centre(*Input) physics.Position {
 	if c.reports == 0 {
 		return physics.Position{EastM: c.constants.AreaSideM / 2, NorthM: c.constants.AreaSideM / 2}
@@ -154,7 +155,7 @@ func (c *curves) observe(in *Input, prior dispatch.UserPrior) {
 	c.planner.Observe(users)
 	for i := range users {
 		c.reports++
-		c.middle = c.middle.Add(users[i].Position.Sub(c.middle).Scale(1 / float64(c.reports)))
+		c.middle = c.middle.Add(users[i].Position.Sub(c.middle).Scale(1 / float64(min(c.reports, middleReports))))
 	}
 	if len(users)*up*up > workBound {
 		c.replay(in, 1+in.Slot%up, users)

@@ -41,7 +41,9 @@ type Aircraft struct {
 	// HomeErrorJ is the standard deviation of what ReturnJ and DescentJ come to, as measured.
 	HomeErrorJ float64
 	Stays      bool // the crew keeps it up
-	Left       bool // it has left for home, is lost or never took off: it is not planned for
+	// Homeward says that it left by a plan and is on its way home: if the plan has it fly all the same, it is called back.
+	Homeward bool
+	Left     bool // it has left for home, is lost or never took off: it is not planned for
 }
 
 // Input is the state of the mission before the decision of a slot.
@@ -50,12 +52,8 @@ type Input struct {
 	Aircraft    []Aircraft
 	// FleetJ is what the fleet may still spend, in the scope of LeftJ. +Inf: no total is asked for.
 	FleetJ float64
-	// LeastUp is how many stay in the air while their joules allow it; 0 counts as 1.
+	// LeastUp is how many the crew wants in the air, at a price: see coverShare. 0 counts as 1.
 	LeastUp int
-	// KeepsLeast has them stay where the fleet's total does not cover it, too. They compute nothing then, as it
-	// is to be passed by the least; else the last one as well lands when it is spent. The caller may keep up one
-	// whose pack has it leave, too: every aircraft has its limit of computing.
-	KeepsLeast bool
 	// FlightW is what flying an aircraft takes at least: P(v*) by the measured multiplier and the
 	// believed air (goal.Objective.LeastFlightW).
 	FlightW float64
@@ -67,8 +65,8 @@ type Input struct {
 	// SlotErrorJ is the standard deviation of what a slot takes about what its decision was expected to
 	// take, as measured: of the fleet.
 	SlotErrorJ float64
-	// KeptSlots is how many slots of flight a landed pack keeps beyond its way home, for the time from a
-	// plan to the turn home.
+	// KeptSlots is how many slots of flight a total, or a landed pack, keeps beyond the way home, for the time from
+	// a plan to the turn home.
 	KeptSlots float64
 	// Users are those with a task in this slot or, where reports are lost, synthetic ones
 	// in place of all (slot.Snapshot.SyntheticUsers). Their gains are not used.
@@ -78,7 +76,7 @@ type Input struct {
 // SpareJ is what the packs hold beyond the ways home from where the aircraft are. +Inf: one is not bounded.
 func (in *Input) SpareJ() (sumJ float64) {
 	for i := range in.Aircraft {
-		if a := &in.Aircraft[i]; !a.Left {
+		if a := &in.Aircraft[i]; !a.Left && !a.Homeward {
 			sumJ += max(a.LeftJ-a.ReturnJ-a.DescentJ, 0)
 		}
 	}
@@ -88,7 +86,7 @@ func (in *Input) SpareJ() (sumJ float64) {
 // Order is the plan for one aircraft.
 type Order struct {
 	Number int
-	Leaves bool // for home, now: it serves nobody in this slot
+	Leaves bool // for home, now, or is on its way there: it serves nobody in this slot
 	// FliesUntil is the slot in which it leaves for home: T if it stays to the end.
 	FliesUntil int
 	// HomeLimitM is the most that it may be away from home after this slot's move. +Inf: no limit.
@@ -103,9 +101,11 @@ type Order struct {
 // Plan is who is in the air, from the slot of its input on.
 type Plan struct {
 	Aircraft []Order // in the input's order
+	// Ends says that the total does not carry those that the crew wants in the air any further: they leave, too.
+	Ends bool
 	// CoveredUntil is the last slot in which LeastUp aircraft are in the air; Slot-1: none.
 	CoveredUntil int
-	// FloorJ is the least that the fleet takes from here on: LeastUp aircraft to the end, and all
+	// FloorJ is the least that the fleet takes from here on: LeastUp aircraft to the end, or while their packs last, and all
 	// that are in the air home, in the input's scope.
 	FloorJ float64
 	// ValueSPerJ is the greatest of the aircraft's prices; 0 if all are the objective's.
@@ -132,6 +132,8 @@ func (o *Order) Slot(home physics.Position) (x slot.Order) {
 // Leaving rules, from the lab (issue "Who is in the air").
 const (
 	leastGain = 0.02 // of the delay left, for which an aircraft leaves that need not
+	backGain  = 0.3  // of what a slot's tasks take locally, for which one on its way home is called back,
+	backSlots = 5    // and it flies so many slots at least: what a few cost more or less must not turn it twice
 	packTie   = 0.05 // packs within this share of each other are alike
 	// Kept of a pack, in slots of flight: see marginJ.
 	lastSlots   = 0.1
@@ -158,9 +160,10 @@ type Planner struct {
 	minFlightW float64 // P(v*) of the model
 	prior      dispatch.UserPrior
 	curves     curves
-	order      []int // indices of those in the air, the first to leave first
+	order      []int // indices of those that the plan is for, the first to leave first
 	numbers    []int // the same, as numbers, of the last plan
 	program    program
+	homewardJ  float64 // what the ways home take of those that are not called back
 	plan       Plan
 	doubtful   int            // slot since which the multiplier is; -1: it is not
 	before     map[int]before // by number, of the last plan
@@ -237,48 +240,31 @@ func (p *Planner) Plan(in *Input) *Plan {
 	for m := range in.Aircraft {
 		plan.Aircraft[m] = Order{Number: in.Aircraft[m].Number, FliesUntil: in.Slot, HomeLimitM: math.Inf(1), EdgeLimitJ: math.Inf(1)}
 	}
-	up, must := len(p.order), p.leastUp(in)
-	slots := float64(in.Slots - in.Slot)
 	if !in.Doubtful || p.doubtful < 0 {
 		p.doubtful = -1
 		if in.Doubtful {
 			p.doubtful = in.Slot
 		}
 	}
-	doubtful := in.Slot == p.doubtful
-	if up == 0 || slots <= 0 {
+	if len(p.order) == 0 || in.Slot >= in.Slots {
 		return plan
 	}
 	x := &p.program
-	stays := x.solve(p, in, up, up, must)
-	stayDelayS := slots*p.curves.localS(up) - x.savedS
-	leaving, covers := 0, true // as many as must fly to the end
-	own := slices.ContainsFunc(in.Aircraft, func(a Aircraft) bool { return a.Left || !math.IsInf(a.LeftJ, 1) })
-	if !stays || must < up {
-		covers = x.solve(p, in, up, 0, must)
-		delayS := slots*p.curves.localS(up) - x.savedS
-		if stays && delayS > (1-leastGain)*stayDelayS {
-			x.solve(p, in, up, up, must)
-			delayS, covers = stayDelayS, true
-		} else {
-			stays = false
-			for leaving < up && p.slotsUp(leaving, up) < 0.5 && !in.Aircraft[p.order[leaving]].Stays &&
-				(up-leaving > must || !covers && !in.KeepsLeast) {
-				leaving++
-			}
-			for !covers && !in.KeepsLeast && leaving < up && !in.Aircraft[p.order[leaving]].Stays && !p.totalLasts(in, leaving) {
-				leaving++
-			}
-		}
-		plan.DelayS = delayS
-	} else {
-		plan.DelayS = stayDelayS
-	}
+	leaving, stays := p.recall(in)
+	up, kept := len(p.order), p.kept(in)
+	plan.Ends = leaving > up-p.wanted(in)
+	own := slices.ContainsFunc(in.Aircraft, func(a Aircraft) bool {
+		return a.Left || a.Homeward || !math.IsInf(a.LeftJ, 1)
+	})
 	// Where landing keeps what dearer flight would take, nothing is kept against that.
-	own = own || must < up && x.fleet > 0 && x.duals[x.fleet] > ownPrice*p.curves.maxPriceSPerJ
+	own = own || kept < up && x.fleet > 0 && x.duals[x.fleet] > ownPrice*p.curves.maxPriceSPerJ
 	for k, i := range p.order {
 		o := &plan.Aircraft[i]
+		a := &in.Aircraft[i]
 		o.FliesUntil = min(in.Slot+int(math.Round(p.slotsUp(k, up))), in.Slots)
+		if a.Stays { // of a total below the floor, too
+			o.FliesUntil = max(o.FliesUntil, in.Slot+int(p.lasts(in, i)))
+		}
 		if !stays || own {
 			o.PriceSPerJ = max(x.priceSPerJ(i), p.curves.pricesSPerJ[0])
 			if before := p.before[o.Number].price; before > 0 {
@@ -286,8 +272,7 @@ func (p *Planner) Plan(in *Input) *Plan {
 			}
 			plan.ValueSPerJ = max(plan.ValueSPerJ, o.PriceSPerJ)
 		}
-		a := &in.Aircraft[i]
-		o.Leaves = !doubtful && (k < leaving || !a.Stays && p.mustLeave(in, a))
+		o.Leaves = (a.Homeward || in.Slot != p.doubtful) && (k < leaving || !a.Stays && p.mustLeave(in, a))
 		switch {
 		case o.Leaves:
 			o.FliesUntil = in.Slot
@@ -296,10 +281,10 @@ func (p *Planner) Plan(in *Input) *Plan {
 		}
 		p.limit(in, i, o)
 		if !math.IsInf(in.FleetJ, 1) {
-			o.EdgeLimitJ = min(o.EdgeLimitJ, p.fleetSpareJ(in, must, covers || in.KeepsLeast)/float64(up))
+			o.EdgeLimitJ = min(o.EdgeLimitJ, p.fleetSpareJ(in, kept)/float64(up))
 		}
 	}
-	p.cover(in, up, must, plan)
+	p.cover(in, up, p.wanted(in), plan)
 	for _, o := range plan.Aircraft {
 		p.before[o.Number] = before{o.FliesUntil, o.PriceSPerJ}
 	}
@@ -307,15 +292,67 @@ func (p *Planner) Plan(in *Input) *Plan {
 	return plan
 }
 
+// recall plans for those that serve and, where that clearly pays, for those on their way home, who are called back; else p.order
+// has none of these. It returns how many of the order leave, and whether all stay to the end.
+func (p *Planner) recall(in *Input) (leaving int, stays bool) {
+	all, home, delayS := p.order, 0, 0.0
+	for home < len(all) && in.Aircraft[all[home]].Homeward {
+		home++
+	}
+	leaving, stays, p.plan.DelayS = p.choose(in)
+	if home == 0 {
+		return leaving, stays
+	}
+	for _, i := range all[:home] {
+		p.homewardJ += in.Aircraft[i].ReturnJ + in.Aircraft[i].DescentJ
+		p.plan.Aircraft[i].Leaves = true
+	}
+	withS, none := p.plan.DelayS, p.slotsUp(home-1, len(all)) < backSlots
+	p.order = all[home:]
+	if leaving, stays, delayS = p.choose(in); none || withS > delayS-backGain*p.curves.localS(len(all)) {
+		p.plan.DelayS = delayS
+		return leaving, stays
+	}
+	p.order, p.homewardJ = all, 0
+	leaving, stays, p.plan.DelayS = p.choose(in)
+	return leaving, stays
+}
+
+// choose solves the program of those in the order: how many of it leave, whether all stay to the end, and the delay that is expected.
+func (p *Planner) choose(in *Input) (leaving int, stays bool, delayS float64) {
+	x, up, kept := &p.program, len(p.order), p.kept(in)
+	localS := float64(in.Slots-in.Slot) * p.curves.localS(len(p.numbers))
+	if up == 0 {
+		return 0, false, localS
+	}
+	stays = x.solve(p, in, up, up)
+	if delayS = localS - x.savedS; stays && kept == up {
+		return 0, true, delayS
+	}
+	stayS := delayS
+	x.solve(p, in, up, kept)
+	if delayS = localS - x.savedS; stays && delayS > (1-leastGain)*stayS {
+		x.solve(p, in, up, up)
+		return 0, true, stayS
+	}
+	// The last that are wanted leave for the total alone: with their packs nothing else is flown.
+	most := up - max(kept, p.wanted(in))
+	if x.fleet > 0 && x.duals[x.fleet] > 0 {
+		most = up - kept
+	}
+	for leaving < most && p.slotsUp(leaving, up) < 0.5 || leaving < up-kept && !p.totalLasts(in, leaving) {
+		leaving++
+	}
+	return leaving, false, delayS
+}
+
 // slotsJ is what the bounds leave for the slots to come.
 func (p *Planner) slotsJ(in *Input) float64 {
-	fleetJ, packsJ := in.FleetJ, 0.0
+	packsJ := 0.0
 	for _, i := range p.order {
-		afterJ := p.afterJ(in, i)
-		fleetJ -= afterJ
-		packsJ += max(in.Aircraft[i].LeftJ-afterJ, 0)
+		packsJ += max(in.Aircraft[i].LeftJ-p.afterJ(in, i), 0)
 	}
-	return max(min(fleetJ, packsJ), 0)
+	return max(min(p.fleetJ(in), packsJ), 0)
 }
 
 // slotsUp returns how many of the slots left the k-th of the order flies.
@@ -326,15 +363,26 @@ func (p *Planner) slotsUp(k, up int) (slots float64) {
 	return slots
 }
 
-// leastUp is how many have to stay.
-func (p *Planner) leastUp(in *Input) int {
-	stay := 0
+// kept is how many the crew keeps up.
+func (p *Planner) kept(in *Input) (n int) {
 	for _, i := range p.order {
 		if in.Aircraft[i].Stays {
-			stay++
+			n++
 		}
 	}
-	return min(max(in.LeastUp, stay, 1), len(p.order))
+	return n
+}
+
+// wanted is how many are to be in the air.
+func (p *Planner) wanted(in *Input) int { return min(max(in.LeastUp, p.kept(in), 1), len(p.order)) }
+
+// fleetJ is what the total leaves for slots.
+func (p *Planner) fleetJ(in *Input) float64 {
+	leftJ := in.FleetJ - p.homewardJ
+	for _, i := range p.order {
+		leftJ -= p.afterJ(in, i)
+	}
+	return leftJ
 }
 
 // afterJ is what an aircraft takes beyond its slots at FlightW: the descent, what drifting home in these
@@ -387,29 +435,20 @@ func (p *Planner) limit(in *Input, i int, o *Order) {
 	}
 }
 
-// fleetSpareJ is what the fleet's total leaves above this slot's flight, the flight to the end of those
-// that have to if it is covered, or else of those that the crew keeps up, and everybody's way home.
-func (p *Planner) fleetSpareJ(in *Input, must int, covered bool) float64 {
-	up, slots := len(p.order), 0
-	for _, i := range p.order[up-must:] {
-		if covered || in.Aircraft[i].Stays {
-			slots += in.Slots - in.Slot - 1
-		}
+// fleetSpareJ is what the fleet's total leaves for computing, above the flights planned, at least this slot's and those to the end of
+// whom the crew keeps up, and everybody's way home.
+func (p *Planner) fleetSpareJ(in *Input, kept int) float64 {
+	up, flown := len(p.order), 0.0
+	for j, slots := range p.program.slots {
+		flown += float64(j+1) * slots
 	}
-	spareJ := in.FleetJ - in.FlightW*float64(up+slots)
-	for _, i := range p.order {
-		spareJ -= p.afterJ(in, i)
-	}
-	return max(spareJ-slotDeviations*in.SlotErrorJ, 0)
+	flown = max(flown, float64(up+kept*(in.Slots-in.Slot-1)))
+	return max(p.fleetJ(in)-in.FlightW*flown-slotDeviations*in.SlotErrorJ, 0)
 }
 
 // totalLasts is whether the fleet's total lasts for another slot of all but the first to leave.
 func (p *Planner) totalLasts(in *Input, leaving int) bool {
-	leftJ := in.FleetJ
-	for _, i := range p.order {
-		leftJ -= p.afterJ(in, i)
-	}
-	return leftJ >= in.FlightW*(1+lastSlots)*float64(len(p.order)-leaving)
+	return p.fleetJ(in) >= in.FlightW*(1+lastSlots+in.KeptSlots)*float64(len(p.order)-leaving)
 }
 
 // marginJ is kept of a pack: for flight above v*, for the last metres of the way home, and for what
@@ -421,6 +460,12 @@ func (p *Planner) marginJ(in *Input, a *Aircraft) float64 {
 	return lastSlots*in.FlightW + slotDeviations*in.SlotErrorJ
 }
 
+// lasts is how many of the slots left an aircraft's pack lasts for.
+func (p *Planner) lasts(in *Input, i int) float64 {
+	leftJ := in.Aircraft[i].LeftJ - p.afterJ(in, i) - p.marginJ(in, &in.Aircraft[i])
+	return min(max(leftJ/in.FlightW, 0), float64(in.Slots-in.Slot))
+}
+
 // mustLeave is whether an aircraft's pack does not last for another slot.
 func (p *Planner) mustLeave(in *Input, a *Aircraft) bool {
 	return a.LeftJ < a.ReturnJ+a.DescentJ+in.FlightW*(1+lastSlots)+homeDeviations*a.HomeErrorJ
@@ -428,6 +473,7 @@ func (p *Planner) mustLeave(in *Input, a *Aircraft) bool {
 
 // cover sets the plan's last covered slot and floor.
 func (p *Planner) cover(in *Input, up, must int, plan *Plan) {
+	plan.FloorJ = p.homewardJ
 	for k, i := range p.order {
 		o := &plan.Aircraft[i]
 		plan.FloorJ += p.afterJ(in, i)
@@ -435,16 +481,16 @@ func (p *Planner) cover(in *Input, up, must int, plan *Plan) {
 			plan.CoveredUntil = o.FliesUntil - 1
 		}
 		if up-k <= must {
-			plan.FloorJ += in.FlightW * float64(in.Slots-in.Slot)
+			plan.FloorJ += in.FlightW * p.lasts(in, i)
 		}
 	}
 }
 
-// sort orders those in the air by who leaves first: those that the crew does not keep up, then
+// sort orders those in the air by who leaves first: those on their way, those that the crew does not keep up, then
 // the weaker pack and, of like packs, the one farther from the users. The order of the last
 // plan stays while that is not clearly wrong.
 func (p *Planner) sort(in *Input) {
-	p.order = p.order[:0]
+	p.order, p.homewardJ = p.order[:0], 0
 	for _, n := range p.numbers {
 		if i := slices.IndexFunc(in.Aircraft, func(a Aircraft) bool { return a.Number == n && !a.Left }); i >= 0 {
 			p.order = append(p.order, i)
@@ -471,8 +517,8 @@ func (p *Planner) sort(in *Input) {
 
 // leavesBefore is whether a clearly leaves before b.
 func leavesBefore(a, b *Aircraft, centre physics.Position) bool {
-	if a.Stays != b.Stays {
-		return b.Stays
+	if a.Homeward != b.Homeward || a.Stays != b.Stays {
+		return a.Homeward || b.Stays && !b.Homeward
 	}
 	aJ, bJ := a.LeftJ-a.ReturnJ-a.DescentJ, b.LeftJ-b.ReturnJ-b.DescentJ
 	if aJ < (1-packTie)*bJ || bJ < (1-packTie)*aJ {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
 	"prefdt/inference/dispatch"
@@ -89,7 +90,7 @@ func TestOrderOfLeaving(t *testing.T) {
 		{"not the one that the crew keeps up", func(in *Input) {
 			in.FleetJ, in.Aircraft[1].Position.NorthM, in.Aircraft[1].Stays = 24e3, 950, true
 		}, 1},
-		{"nobody, of two that are to stay", func(in *Input) { in.FleetJ, in.LeastUp = 29e3, 2 }, 0},
+		{"nobody, of two that are to stay", func(in *Input) { in.FleetJ, in.LeastUp = 31e3, 2 }, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			in := fleet(&c, 2, 100)
@@ -108,20 +109,54 @@ func TestOrderOfLeaving(t *testing.T) {
 	}
 }
 
-// TestFewerJoulesBuyMoreDelay checks that a joule has a value: of less, the plan expects more
-// delay, no fewer slots on the ground and no lower price.
+// TestFewerJoulesBuyMoreDelay checks that a joule has a value, everywhere: of less, the plan expects more delay and, unless
+// somebody lands of the less, no lower price, whatever the crew wishes to have in the air, and all slots are flown where
+// there is enough to compute with.
 func TestFewerJoulesBuyMoreDelay(t *testing.T) {
 	c := physics.DefaultConstants()
-	last, lastPrice := 0.0, 0.0
-	for kJ := 34.0; kJ >= 15; kJ-- {
-		in := fleet(&c, 2, 100)
-		in.FleetJ = 1e3 * kJ
-		plan := New(&c, prior, maxPriceSPerJ).Plan(in)
-		if plan.DelayS < last-1e-6 || plan.ValueSPerJ > 0 && plan.ValueSPerJ < lastPrice-1e-12 {
-			t.Errorf("%v kJ: %v s at %v s/J, of one more %v s at %v", kJ, plan.DelayS, plan.ValueSPerJ, last, lastPrice)
+	for _, tt := range []struct{ aircraft, leastUp int }{{1, 1}, {2, 1}, {2, 2}, {3, 1}, {3, 2}, {4, 1}} {
+		last, lastPrice, lastLands := 0.0, 0.0, false
+		for kJ := 50.0; kJ >= 3; kJ-- {
+			in := fleet(&c, tt.aircraft, 100)
+			in.FleetJ, in.LeastUp = 1e3*kJ, tt.leastUp
+			p := New(&c, prior, maxPriceSPerJ)
+			plan := p.Plan(in)
+			if mostS := (1 - 0.8*kJ/16) * 100 * p.curves.localS(1); tt.leastUp == 1 && tt.aircraft < 4 && kJ <= 16 && plan.DelayS > mostS {
+				t.Errorf("%+v, %v kJ: %v s, want at most %v", tt, kJ, plan.DelayS, mostS)
+			}
+			lands := slices.ContainsFunc(plan.Aircraft, func(o Order) bool { return o.FliesUntil < in.Slots })
+			if plan.DelayS < (1-leastGain)*last || lands == lastLands && plan.ValueSPerJ < lastPrice-1e-12 {
+				t.Errorf("%+v, %v kJ: %v s at %v s/J, of more %v s at %v", tt, kJ, plan.DelayS, plan.ValueSPerJ, last, lastPrice)
+			}
+			last, lastPrice, lastLands = max(last, plan.DelayS), plan.ValueSPerJ, lands
+			if plan.CoveredUntil != 99 && kJ >= 18*float64(tt.leastUp) {
+				t.Errorf("%+v: %v kJ cover until slot %d, want 99", tt, kJ, plan.CoveredUntil)
+			}
 		}
-		if last, lastPrice = plan.DelayS, plan.ValueSPerJ; plan.CoveredUntil != 99 {
-			t.Errorf("%v kJ cover until slot %d, want 99", kJ, plan.CoveredUntil)
+	}
+}
+
+// TestCalledBack checks that one on its way home is called back where a revision has made that wrong, and not otherwise; its
+// way home is the fleet's either way.
+func TestCalledBack(t *testing.T) {
+	c := physics.DefaultConstants()
+	for _, tt := range []struct {
+		kJ   float64
+		slot int
+		back bool
+	}{{31.5, 10, true}, {15, 10, false}, {3, 90, false}} {
+		in := fleet(&c, 2, 100)
+		in.Slot, in.FleetJ, in.Aircraft[1].Homeward = tt.slot, 1e3*tt.kJ, true
+		in.Aircraft[1].ReturnJ, in.Aircraft[1].DescentJ = 500, 700
+		plan := New(&c, prior, maxPriceSPerJ).Plan(in)
+		if o := plan.Aircraft[1]; o.Leaves == tt.back || plan.Aircraft[0].Leaves || o.FliesUntil > in.Slot != tt.back {
+			t.Errorf("%v kJ in slot %d: %+v", tt.kJ, tt.slot, plan.Aircraft)
+		}
+		if tt.back {
+			continue
+		}
+		if plan.SlotsJ > in.FleetJ-1200+1e-6 || plan.FloorJ < 1200+in.FlightW*float64(100-tt.slot)-1e-6 {
+			t.Errorf("%v kJ: %.0f J for slots, floor %.0f", tt.kJ, plan.SlotsJ, plan.FloorJ)
 		}
 	}
 }
@@ -171,7 +206,7 @@ func TestEdgeLimit(t *testing.T) {
 }
 
 // TestBelowTheFloor checks that of a total that does not last to the end some is computed with, and that the
-// last one lands when it is spent; where the crew's least number stays all the same, nothing is computed.
+// last one lands when it is spent; where the crew keeps it up all the same, nothing is computed.
 func TestBelowTheFloor(t *testing.T) {
 	c := physics.DefaultConstants()
 	for _, tt := range []struct {
@@ -190,9 +225,9 @@ func TestBelowTheFloor(t *testing.T) {
 		{"with nothing left, to be kept up", 80, 0.1, true, false, false},
 	} {
 		in := fleet(&c, 1, 100)
-		in.Slot, in.FleetJ, in.KeepsLeast = tt.slot, tt.flightSlots*in.FlightW, tt.keeps
+		in.Slot, in.FleetJ, in.Aircraft[0].Stays = tt.slot, tt.flightSlots*in.FlightW, tt.keeps
 		o := New(&c, prior, maxPriceSPerJ).Plan(in).Aircraft[0]
-		if o.Leaves != tt.leaves || !tt.leaves && (o.EdgeLimitJ > 0) != tt.computes || o.FliesUntil >= in.Slots {
+		if o.Leaves != tt.leaves || !tt.leaves && (o.EdgeLimitJ > 0) != tt.computes || (o.FliesUntil == in.Slots) != tt.keeps {
 			t.Errorf("%s: %+v", tt.name, o)
 		}
 	}

@@ -28,9 +28,9 @@ type column struct {
 	savedS float64
 }
 
-// coverS is what a slot that is covered as the crew wants is worth, beyond what it saves: more
-// than any slot can.
-const coverS = 1000.0
+// mostS is what a slot with those in the air that have to stay is worth in the program, beyond what it saves: more than
+// any slot can.
+const mostS = 1000.0
 
 // moveSlots is what is kept for the flight of those that stay to another place after one has left, and
 // for what a slot with few in the air takes more than its mean, in slots of flight.
@@ -40,16 +40,13 @@ const (
 )
 
 // solve plans for the up aircraft of the planner's order, of which at least least fly in every
-// slot flown; it reports whether all slots are covered by as many as must, and least, fly.
-func (x *program) solve(p *Planner, in *Input, up, least, must int) (covers bool) {
+// slot; it reports whether the joules last for that.
+func (x *program) solve(p *Planner, in *Input, up, least int) (lasts bool) {
 	c, slots := &p.curves, float64(in.Slots-in.Slot)
 	grid := len(c.pricesSPerJ)
 	x.packAt = reuse.Slice(x.packAt, len(in.Aircraft))
 	x.rows, x.fleet = 1, 0
-	fleetJ := in.FleetJ
-	for _, i := range p.order {
-		fleetJ -= p.afterJ(in, i)
-	}
+	fleetJ := p.fleetJ(in)
 	if !math.IsInf(in.FleetJ, 1) {
 		x.fleet = x.rows
 		x.rows++
@@ -80,10 +77,10 @@ func (x *program) solve(p *Planner, in *Input, up, least, must int) (covers bool
 		}
 	}
 	if x.fleet > 0 {
-		floorJ := float64(max(must, least)) * slots * unit
+		floorJ := float64(max(p.wanted(in), least)) * slots * unit
 		*at(x.fleet, right) = max(fleetJ-keptJ, min(fleetJ, floorJ), 0) / unit
 	}
-	feasible := x.fleet == 0 || fleetJ >= float64(max(must, least))*slots*unit
+	lasts = x.fleet == 0 || fleetJ >= float64(least)*slots*unit
 	for k, i := range p.order {
 		if r := x.packAt[i]; r > 0 {
 			ownJ := max(in.Aircraft[i].LeftJ-p.afterJ(in, i)-p.marginJ(in, &in.Aircraft[i]), 0)
@@ -91,9 +88,7 @@ func (x *program) solve(p *Planner, in *Input, up, least, must int) (covers bool
 			if k > 0 { // it moves when the first has left
 				*at(r, right) = max(ownJ-keptJ, min(ownJ, slots*unit)) / unit
 			}
-			if up-k <= max(must, least) && ownJ < slots*unit {
-				feasible = false
-			}
+			lasts = lasts && (up-k > least || ownJ >= slots*unit)
 		}
 	}
 	x.levels = x.levels[:0]
@@ -116,12 +111,12 @@ func (x *program) solve(p *Planner, in *Input, up, least, must int) (covers bool
 						*at(r, k) = (in.FlightW + edgeJ) / unit
 					}
 				}
-				worthS := costs.SavedS[g]
+				worthS := costs.SavedS[g] + c.levels[j-1].LocalS*coverShare(j, in.LeastUp)
 				switch {
 				case j < least:
 					worthS = -1 // never
-				case feasible && j >= must:
-					worthS += coverS
+				case lasts && least > 0:
+					worthS += mostS
 				}
 				*at(x.rows, k) = -worthS
 			}
@@ -144,7 +139,14 @@ func (x *program) solve(p *Planner, in *Input, up, least, must int) (covers bool
 	for r := range x.rows {
 		x.duals[r] = *at(x.rows, columns+r) / unit
 	}
-	return feasible
+	return lasts
+}
+
+// coverShare is what the wish for least aircraft in the air prices a slot with up of them at, over one with one, in what its
+// tasks take locally: each that is missing costs an equal part. Of the last one the part is in the delay.
+func coverShare(up, least int) float64 {
+	least = max(least, 1)
+	return float64(min(up, least)-1) / float64(least)
 }
 
 // pivotAll is the primal simplex method from the slack basis. It takes the column of the

@@ -51,6 +51,27 @@ func ruling(maxPriceSPerJ float64) rollout.PlanFunc {
 	}
 }
 
+// alone has one aircraft fly at a price until the total is spent: the others land in the first slot, and it does when the
+// joules left carry no further slot.
+func alone(priceSPerJ float64) rollout.PlanFunc {
+	return func(in *duty.Input, plan *duty.Plan) {
+		up := 0
+		for _, a := range in.Aircraft {
+			if !a.Left {
+				up++
+			}
+		}
+		for ; up > 1 || up == 1 && in.FleetJ < in.FlightW; up-- {
+			m := farthest(in)
+			plan.Aircraft[m].Leaves, in.Aircraft[m].Left = true, true
+		}
+		for m := range plan.Aircraft {
+			o := &plan.Aircraft[m]
+			o.PriceSPerJ, o.EdgeLimitJ = priceSPerJ, max(in.FleetJ-in.FlightW, 0)
+		}
+	}
+}
+
 // farthest returns the index of the aircraft in the air that is farthest from the users.
 func farthest(in *duty.Input) (far int) {
 	mostM := -1.0
@@ -94,8 +115,11 @@ func (p *recording) Plan(in *duty.Input) *duty.Plan {
 		p.until = slices.Repeat([]int{in.Slots}, len(in.Aircraft))
 	}
 	for m := range plan.Aircraft {
-		if plan.Aircraft[m].Leaves && p.until[m] == in.Slots {
+		switch leaves := plan.Aircraft[m].Leaves; {
+		case leaves && p.until[m] == in.Slots:
 			p.until[m] = in.Slot
+		case !leaves && in.Aircraft[m].Homeward: // it is called back
+			p.until[m] = in.Slots
 		}
 	}
 	return plan

@@ -38,6 +38,7 @@ type packCell struct {
 	PacksJ       []float64 `yaml:"packs_j"`  // usable, less reserve
 	Landed       bool      // packs are from take-off to touchdown
 	RevisedFromJ float64   `yaml:"revised_from_j"` // the budget until half time; 0: it is not revised
+	MistypedJ    float64   `yaml:"mistyped_j"`     // the budget in one slot, after a tenth of them; 0: in none
 	World        string    // field world, by name
 	Shock        step      // of flight power
 	LossRate     float64   `yaml:"loss_rate"` // of reports
@@ -72,14 +73,15 @@ type PacksReport struct {
 
 // Names of the arms of packs. The policy's is policyArm.
 const (
-	aloftArm     = "aloft"     // all fly to the end, as the paper has it
-	priceArm     = "price"     // all fly to the end, at a price for each pack
-	ruleArm      = "rule"      // the lab's simple rule, for totals
-	planArm      = "plan"      // the policy's planner without a network
-	hindsightArm = "hindsight" // who knew everything
+	aloftArm     = "aloft"        // all fly to the end, as the paper has it
+	priceArm     = "price"        // all fly to the end, at a price for each pack
+	ruleArm      = "rule"         // the lab's simple rule, for totals
+	aloneArm     = "one aircraft" // for totals: at the rule's price until the total is spent, then it lands
+	planArm      = "plan"         // the policy's planner without a network
+	hindsightArm = "hindsight"    // who knew everything
 )
 
-var packArms = []string{policyArm, aloftArm, priceArm, ruleArm, planArm, hindsightArm}
+var packArms = []string{policyArm, aloftArm, priceArm, ruleArm, aloneArm, planArm, hindsightArm}
 
 //go:embed packs.yaml
 var packsYAML []byte
@@ -111,7 +113,7 @@ func selectPacks(cellNames, armNames []string) (cells []packCell, arms []string,
 // arms are those that have a meaning in a cell.
 func (c *packCell) arms() []string {
 	return slices.DeleteFunc(slices.Clone(packArms), func(name string) bool {
-		return c.PacksJ == nil && name == priceArm || c.PacksJ != nil && name == ruleArm
+		return c.PacksJ == nil && name == priceArm || c.PacksJ != nil && (name == ruleArm || name == aloneArm)
 	})
 }
 
@@ -127,6 +129,9 @@ func (c *packCell) request() rollout.Request {
 	r := rollout.Request{Mode: goal.Ceiling, BudgetJ: c.BudgetJ}
 	if c.RevisedFromJ > 0 {
 		r.BudgetJ, r.ReviseSlot, r.RevisedBudgetJ = c.RevisedFromJ, c.Slots/2, c.BudgetJ
+	}
+	if c.MistypedJ > 0 {
+		r.ReviseSlot, r.RevertSlot, r.RevisedBudgetJ = c.Slots/10, c.Slots/10+1, c.MistypedJ
 	}
 	return r
 }
@@ -181,7 +186,7 @@ func (c packCell) in(base *world.Config) packCell {
 	for m := range c.PacksJ {
 		c.PacksJ[m] = c.PacksJ[m]*scale + moreJ
 	}
-	c.BudgetJ, c.RevisedFromJ = c.BudgetJ*scale, c.RevisedFromJ*scale
+	c.BudgetJ, c.RevisedFromJ, c.MistypedJ = c.BudgetJ*scale, c.RevisedFromJ*scale, c.MistypedJ*scale
 	return c
 }
 
@@ -247,6 +252,8 @@ func (f *packFlights) fly(arm string) (rollout.Result, error) {
 		r.Planner = staying{f.planner()}
 	case ruleArm:
 		r.Planner = ruling(ruleMaxPriceSPerJ * f.world.PriceScale())
+	case aloneArm:
+		r.Planner = alone(ruleMaxPriceSPerJ * f.world.PriceScale())
 	case planArm:
 		p := baseline.NewOrdered(&f.world.Physics, inference.EdgeCurve(f.ck))
 		if r, err = rollout.NewWithPolicy(p, &f.ck.GoalConstants, f.world, f.cell.link()); err != nil {

@@ -26,7 +26,7 @@ type DutyPlanner interface {
 }
 
 // PlanFunc is a planner without a forecast: it changes a plan by which everybody stays in the air to the end, at
-// the objective's price.
+// the objective's price, and nobody is called back.
 type PlanFunc func(*duty.Input, *duty.Plan)
 
 // Reset implements DutyPlanner.
@@ -34,12 +34,15 @@ func (f PlanFunc) Reset() {}
 
 // Plan implements DutyPlanner.
 func (f PlanFunc) Plan(in *duty.Input) *duty.Plan {
-	plan := &duty.Plan{SlotsJ: in.SpareJ()}
-	for _, a := range in.Aircraft {
+	plan := &duty.Plan{}
+	for m := range in.Aircraft {
+		a := &in.Aircraft[m]
 		plan.Aircraft = append(plan.Aircraft, duty.Order{
-			Number: a.Number, FliesUntil: in.Slots, HomeLimitM: math.Inf(1), EdgeLimitJ: math.Inf(1),
+			Number: a.Number, Leaves: a.Homeward, FliesUntil: in.Slots, HomeLimitM: math.Inf(1), EdgeLimitJ: math.Inf(1),
 		})
+		a.Left = a.Left || a.Homeward
 	}
+	plan.SlotsJ = in.SpareJ()
 	f(in, plan)
 	return plan
 }
@@ -92,8 +95,11 @@ func (f *Runner) planDuty(o *goal.Objective, r *Request) {
 	}
 	flying := 0
 	for m := range w.Aircraft {
-		if d.plan.Aircraft[m].Leaves && !w.Aircraft[m].Lost {
+		switch leaves := d.plan.Aircraft[m].Leaves; {
+		case leaves && !w.Aircraft[m].Lost:
 			f.leave(m, r)
+		case !leaves && d.input.Aircraft[m].Homeward:
+			f.callBack(m, r)
 		}
 		if !w.Aircraft[m].Lost {
 			flying++
@@ -120,12 +126,15 @@ func (f *Runner) fillInput(o *goal.Objective, r *Request) {
 	in.SlotErrorJ = math.Sqrt(f.duty.edgeVariance)
 	for m := range w.Aircraft {
 		at, home := w.Aircraft[m].Position, w.Config.Start(m)
-		a := duty.Aircraft{
-			Number: m + 1, Position: at, Home: home, CPUHz: c.EdgeCPUHz, LeftJ: math.Inf(1), Left: w.Aircraft[m].Lost,
-		}
+		a := duty.Aircraft{Number: m + 1, Position: at, Home: home, CPUHz: c.EdgeCPUHz, LeftJ: math.Inf(1)}
+		a.Homeward = w.OnItsWay(m)
+		a.Left = w.Aircraft[m].Lost && !a.Homeward
 		if p := r.Packs; p != nil {
 			a.LeftJ = p.EnergyJ[m] - f.duty.climbJ[m] - w.Aircraft[m].SpentJ
 			if p.Landed {
+				if a.Homeward {
+					a.LeftJ -= w.Aircraft[m].WayJ
+				}
 				_, a.ReturnJ = duty.Return(c, at, home, in.WindMPS, in.Multiplier)
 				// Near the ground there is less wind, and none takes the most.
 				hoverW := max(c.Propulsion.PowerW(in.WindMPS.Norm()), c.Propulsion.PowerW(0))
@@ -151,6 +160,14 @@ func (f *Runner) leave(m int, r *Request) {
 		f.duty.landingJ[m] = f.touchdownJ(m)
 	}
 	f.world.Leave(m)
+}
+
+// callBack has one on its way home serve again. To touchdown, what its way took is its pack's.
+func (f *Runner) callBack(m int, r *Request) {
+	f.world.CallBack(m)
+	if f.duty.landingJ[m] = 0; r.Packs != nil && r.Packs.Landed {
+		f.world.Aircraft[m].SpentJ += f.world.Aircraft[m].WayJ
+	}
 }
 
 // touchdownJ is what the aircraft takes from here to touchdown, at the speed over ground that

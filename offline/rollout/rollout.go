@@ -36,12 +36,14 @@ type Request struct {
 	// ReviseSlot, if positive, is the slot from which the budget is RevisedBudgetJ.
 	ReviseSlot     int
 	RevisedBudgetJ float64
-	Packs          *Packs // nil: the budget alone, in slots
+	// RevertSlot, if positive, is the slot from which it is BudgetJ again.
+	RevertSlot int
+	Packs      *Packs // nil: the budget alone, in slots
 }
 
 // EndBudgetJ is the budget in force at the end of a flight.
 func (r *Request) EndBudgetJ() float64 {
-	if r.ReviseSlot > 0 {
+	if r.ReviseSlot > 0 && r.RevertSlot == 0 {
 		return r.RevisedBudgetJ
 	}
 	return r.BudgetJ
@@ -197,6 +199,9 @@ func (f *Runner) Fly(seed uint64, r Request) Result {
 	for !w.Done() {
 		if r.ReviseSlot > 0 && w.Slot == r.ReviseSlot {
 			f.applyEvent(&objective, record.Event{BudgetJ: &r.RevisedBudgetJ, Mode: r.Mode})
+		}
+		if r.RevertSlot > 0 && w.Slot == r.RevertSlot {
+			f.applyEvent(&objective, record.Event{BudgetJ: &r.BudgetJ, Mode: r.Mode})
 		}
 		if f.Measured != nil {
 			for m := range w.Aircraft {

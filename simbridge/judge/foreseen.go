@@ -19,12 +19,14 @@ var foreseenRules = []Rule{
 		"and what its sensor makes of it", contract + "status", (*check).toldWayHome},
 	{"learned way", "the ledger, statuses, true joules of ways home", "0.05 off what they took over what was told", "docs/architecture.md",
 		(*check).learnedWay},
-	{"told floor", "statuses", "at most the end that is told", contract + "budgets", (*check).toldFloor},
+	{"told floor", "statuses", "at most the end that is told, where the total is above it", contract + "budgets",
+		(*check).toldFloor},
 	{"told end", "statuses, true joules, as all come down", "0.08 of what is left, and 300 J an aircraft",
 		contract + "budgets", (*check).toldEnd},
 	{"told budget", "statuses, true packs", "0.03 of what the packs hold", contract + "budgets", (*check).toldBudget},
-	{"stays up", "true mode and charge in the slots, the budget", "no descent of one that may not land, or with fewer others up than the " +
-		"crew wants, with more than its reserve, 1.21 of its landing and 1.5 kJ, and what others take that land beside it",
+	{"stays up", "true mode and charge in the slots, the budget", "no descent of one that may not land or, without a total, with " +
+		"fewer others up than the crew wants, with more than its reserve, 1.21 of its landing and 1.5 kJ, and what others take that " +
+		"land beside it",
 		contract + "budgets", (*check).staysUp},
 	{"descent in slots", "the ledger's rows, true modes", "no joule of one that came home, in a slot of its descent or after it",
 		contract + "joules", (*check).descentInSlots},
@@ -191,7 +193,7 @@ func (c *check) learnedWay() {
 func (c *check) toldFloor() {
 	const share = 1e-6
 	for _, s := range c.statuses {
-		if s.PredictedEndJ != nil && c.packsFrom(s.timeS) != nil {
+		if b := c.packsFrom(s.timeS); s.PredictedEndJ != nil && b != nil && !(b.EnergyJ > 0 && b.EnergyJ < s.FloorJ) {
 			c.holds(s.timeS, s.FloorJ <= *s.PredictedEndJ*(1+share)+1,
 				"the status after slot %d has a floor of %.0f J, above the end of %.0f", s.Slot, s.FloorJ, *s.PredictedEndJ)
 		}
@@ -329,7 +331,8 @@ func (c *check) descentInSlots() {
 // Of a way home a leader keeps a tenth more, and may measure what flying costs a tenth too high.
 const keptShare, measuredShare = 1.1, 1.1
 
-// staysUp is of those that nothing but the pack may bring down: the crew lets none land, or fewer than it wants would stay.
+// staysUp is of those that nothing but the pack may bring down: the crew lets none land or, as it asks for no total, fewer than it
+// wants would stay.
 func (c *check) staysUp() {
 	const margin, slackJ = keptShare * measuredShare, 1.5e3
 	if c.World == nil {
@@ -353,7 +356,7 @@ func (c *check) staysUp() {
 				}
 			}
 			pack := packOf(b, a.number)
-			if pack == nil || b.StandDown == telemetry.StandDownLand && up >= leastUp(b) ||
+			if pack == nil || b.StandDown == telemetry.StandDownLand && (up >= leastUp(b) || b.EnergyJ > 0) ||
 				c.excusesAny(a.number, s.timeS, "low pack", "comes home by itself", "leader away", "late climb", "battery misread") {
 				continue
 			}

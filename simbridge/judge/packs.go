@@ -23,11 +23,14 @@ var packRules = []Rule{
 		"or less until it leaves", "docs/architecture.md", (*check).nearItsReserve},
 }
 
-// kept is what the last budget until a moment says of an aircraft's pack, and how many it wants to stay up; nil: nothing.
+// kept is what the last budget until a moment says of an aircraft's pack, and how many stay up while their packs last: none of them
+// if it has a total; nil: nothing.
 func (f *flight) kept(a *aircraft, timeS float64) (p *telemetry.Pack, up int) {
 	for _, o := range f.requests() {
 		if o.deliveredS <= timeS {
-			p, up = packOf(&o.budget, a.number), leastUp(&o.budget)
+			if p, up = packOf(&o.budget, a.number), leastUp(&o.budget); o.budget.EnergyJ > 0 {
+				up = 0
+			}
 		}
 	}
 	return p, up

@@ -100,7 +100,7 @@ func staysJ(in *duty.Input) (sumJ float64) {
 func (c *check) planInput(s *status, b *telemetry.Budget, multiplier float64) *duty.Input {
 	const kept = 1.5 // slots of flight, as the leader keeps of each pack
 	bestMPS, bestW := c.Physics.MinPower()
-	in := &duty.Input{Slot: s.Slot + 1, Slots: c.Slots, FleetJ: math.Inf(1), LeastUp: leastUp(b), KeepsLeast: true,
+	in := &duty.Input{Slot: s.Slot + 1, Slots: c.Slots, FleetJ: math.Inf(1), LeastUp: leastUp(b),
 		FlightW: bestW * multiplier, Multiplier: multiplier, KeptSlots: kept}
 	if b.EnergyJ > 0 {
 		in.FleetJ = b.EnergyJ - s.SpentJ

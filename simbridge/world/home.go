@@ -14,8 +14,31 @@ const (
 )
 
 // Leave has aircraft m, from 0, leave for home before the decision of the present slot: it
-// neither serves nor spends in slots any more.
-func (w *World) Leave(m int) { w.Aircraft[m].Lost, w.Aircraft[m].Left = true, true }
+// neither serves nor spends in slots any more, unless it is called back on its way.
+func (w *World) Leave(m int) {
+	a := &w.Aircraft[m]
+	a.Lost, a.Left, a.WayJ = true, true, 0
+}
+
+// OnItsWay is whether aircraft m left and is not above its start yet.
+func (w *World) OnItsWay(m int) bool {
+	return w.Aircraft[m].Left && w.Aircraft[m].Position != w.Config.Start(m)
+}
+
+// CallBack has aircraft m, on its way home, serve from the present slot on.
+func (w *World) CallBack(m int) { w.Aircraft[m].Lost, w.Aircraft[m].Left = false, false }
+
+// flyHome flies a slot of the way home of aircraft m, at v*.
+func (w *World) flyHome(m int) {
+	a, way := &w.Aircraft[m], w.Config.Start(m).Sub(w.Aircraft[m].Position)
+	if distanceM := way.Norm(); distanceM <= w.bestSpeedMPS {
+		a.Position = w.Config.Start(m)
+	} else {
+		way = way.Scale(w.bestSpeedMPS / distanceM)
+		a.Position = a.Position.Add(way)
+	}
+	a.WayJ += w.scenario.FlightPowerW(w.Slot, m, way)
+}
 
 // ClimbJ returns what aircraft m took to climb, before slot 0.
 func (w *World) ClimbJ(m int) float64 {

@@ -207,7 +207,8 @@ type Aircraft struct {
 	SpentJ   float64    // in slots
 	EdgeJ    float64    // of it, on computing
 	Lost     bool
-	Left     bool // for home, for good: Lost as well
+	Left     bool    // for home: Lost as well
+	WayJ     float64 // on the way there, so far
 }
 
 // Action is the joint decision of one slot, eq. (action). Server and Offload
@@ -368,6 +369,9 @@ func (w *World) Step(a Action) *Outcome {
 		aircraft.Served = w.served[m]
 		if aircraft.Lost {
 			aircraft.SpeedMPS, aircraft.Flown = 0, slot.Flown{}
+			if aircraft.Left {
+				w.flyHome(m)
+			}
 			continue
 		}
 		to := aircraft.Position.Add(c.limitMove(a.Move[m]))
