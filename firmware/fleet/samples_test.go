@@ -697,6 +697,7 @@ func TestFailsafeThatChangesAfterARestart(t *testing.T) {
 // Two autopilots with one system id are told apart by their clocks, or by their places, be it on one table: neither takes off. What
 // comes late over a second way, copies or others of its positions, is of one.
 func TestTwoAutopilotsOfOneSystemID(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 0))
 	for name, x := range map[string]struct {
 		other func(v *simVehicle, m *common.MessageGlobalPositionInt)
 		twin  bool
@@ -707,7 +708,7 @@ func TestTwoAutopilotsOfOneSystemID(t *testing.T) {
 		"on one switch with it":    {func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.TimeBootMs += 30; m.Alt += 1500 }, true},
 		"copies, 2 s late":         {func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.TimeBootMs -= 2000 }, false},
 		"a receiver that errs": {func(_ *simVehicle, m *common.MessageGlobalPositionInt) {
-			m.Lat, m.Lon = m.Lat+int32(150*rand.NormFloat64()), m.Lon+int32(150*rand.NormFloat64()) // by 1.7 m
+			m.Lat, m.Lon = m.Lat+int32(150*random.NormFloat64()), m.Lon+int32(150*random.NormFloat64()) // by 1.7 m
 		}, false},
 		"its own second stream": {func(_ *simVehicle, m *common.MessageGlobalPositionInt) { m.TimeBootMs -= 270; m.Lat += 9 }, false},
 	} {
