@@ -215,57 +215,5 @@ func (l *Leader) fleetDangers(d *dangerList, s *telemetry.Status) {
 	}
 }
 
-// refuses says why each action of the crew would be refused now.
-func (l *Leader) refuses(views []fleet.View) *telemetry.Refuses {
-	r := &telemetry.Refuses{}
-	for _, action := range []string{telemetry.ActionStart, telemetry.ActionHold, telemetry.ActionResume, telemetry.ActionReturn,
-		telemetry.ActionStop, telemetry.ActionLaunch, telemetry.ActionClear, telemetry.ActionNew} {
-		why := ""
-		switch {
-		case !l.mission.Accepts(action):
-			why = "not while " + l.mission.Phase()
-		case action == telemetry.ActionLaunch || action == telemetry.ActionClear:
-			why = l.refusesNamed(action, views)
-		default:
-			why = l.refusal(action, nil, views)
-		}
-		*r.Of(action) = clip(why, maxRefusal)
-	}
-	if err := l.takesRequests(); err != nil {
-		r.Budget = clip(err.Error(), maxRefusal)
-	}
-	return r
-}
-
-// refusal is why a mission command would be refused now; empty: it would not.
-func (l *Leader) refusal(action string, aircraft []int, views []fleet.View) string {
-	if _, err := l.checkMission(&telemetry.Mission{Action: action, Aircraft: aircraft}, views); err != nil {
-		return strings.TrimPrefix(err.Error(), "cannot "+action+": ")
-	}
-	return ""
-}
-
-// refusesNamed is why an action would be refused of the aircraft that it could be for: those on the ground are launched, lost ones
-// cleared.
-func (l *Leader) refusesNamed(action string, views []fleet.View) string {
-	none := map[string]string{telemetry.ActionLaunch: "every aircraft is in the air", telemetry.ActionClear: "no aircraft is lost"}[action]
-	var reasons []string
-	some := false
-	for i := range views {
-		v := &views[i]
-		if launch := action == telemetry.ActionLaunch; launch && (v.InAir || v.Obeys()) || !launch && !v.Lost && v.Received {
-			continue
-		}
-		some = true
-		if why := l.refusal(action, []int{v.Number}, views); why != "" {
-			reasons = append(reasons, why)
-		}
-	}
-	if !some {
-		return none
-	}
-	return strings.Join(reasons, "; ")
-}
-
 // clip cuts a text to what a status carries.
 func clip(text string, most int) string { return telemetry.Printable(text[:min(len(text), most)]) }

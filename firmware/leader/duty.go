@@ -7,6 +7,7 @@ import (
 
 	"prefdt/firmware/account"
 	"prefdt/firmware/fleet"
+	"prefdt/firmware/mission"
 	"prefdt/inference/duty"
 	"prefdt/inference/slot"
 	"prefdt/telemetry"
@@ -193,13 +194,13 @@ func (l *Leader) planFor(d *dutyPlan, a *account.Account, views []fleet.View) {
 }
 
 // climbsYet is whether an aircraft has its climb before it: the mission has not begun its slots.
-func (l *Leader) climbsYet(v *fleet.View) bool {
-	return !l.mission.InSlots() && (l.mission.Phase() == telemetry.StateIdle || v.UnderCommand())
+func climbsYet(m *mission.Mission, v *fleet.View) bool {
+	return !m.InSlots() && (m.Phase() == telemetry.StateIdle || v.UnderCommand())
 }
 
 // climbJ is what its climb and its way to its start take of the bounds; 0 where they are behind it.
 func (l *Leader) climbJ(a *account.Account, v *fleet.View) float64 {
-	if !l.climbsYet(v) || !a.Bounds().Landed() {
+	if !climbsYet(&l.mission, v) || !a.Bounds().Landed() {
 		return 0
 	}
 	there, start := *v, l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM)
@@ -218,7 +219,7 @@ func (l *Leader) dutyAircraft(a *account.Account, v *fleet.View) duty.Aircraft {
 	case there.Home == nil:
 		there.Home = &v.Position
 	}
-	climbs := l.climbsYet(v)
+	climbs := climbsYet(&l.mission, v)
 	if climbs {
 		there.Position = start
 	}

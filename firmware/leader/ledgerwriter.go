@@ -210,22 +210,3 @@ func (l *Leader) ledgerState() ledger.State {
 func place(c *config.Config, sideM float64) *ledger.Place {
 	return &ledger.Place{Origin: c.Origin, AreaM: [2]float64{sideM, sideM}, SlotMS: c.SlotMS, Fleet: c.Fleet}
 }
-
-// stateOfNew is the state once a mission of this id has begun, from the present one.
-func (l *Leader) stateOfNew(id string, now *ledger.State) ledger.State {
-	var m mission.Mission
-	m.Begin(id)
-	a, u := l.account, l.users
-	a.Recorder = nil
-	a.Begin(l.Config.Slots, l.fleet.Views())
-	requestDefaults(&l.Config, &a) // an error is that of beginMission
-	u.Initialize()
-	saved := slices.Clone(now.Fleet)
-	for i := range saved {
-		saved[i].SentHome = ""
-	}
-	return ledger.State{
-		State: m.State(), ConfiguredMission: now.ConfiguredMission, StatusSeq: now.StatusSeq,
-		Account: a.State(), Users: u.State(), Fleet: saved, LastCommand: now.LastCommand, Place: now.Place,
-	}
-}

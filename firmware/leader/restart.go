@@ -11,6 +11,7 @@ import (
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/schedule"
+	"prefdt/firmware/users"
 	"prefdt/inference/goal"
 	"prefdt/telemetry"
 )
@@ -26,9 +27,11 @@ func (l *Leader) beginOrContinue(s ledger.State, found bool) error {
 		l.current.statusSeq = s.StatusSeq
 		l.account.RestoreWays(s.Account.Ways)
 		l.account.KeepMultiplier(s.Account.Objective)
-		if err := l.beginMission(l.Config.Mission); err != nil {
+		begun, err := l.begin(l.Config.Mission, l.fleet.Views())
+		if err != nil {
 			return err
 		}
+		l.beginMission(begun)
 		return l.ledgerWriter.ledger.WriteCommands(l.ledgerState(), nil)
 	}
 	l.current.statusSeq = s.StatusSeq + 1000 // more than were published after the last transaction
@@ -129,17 +132,37 @@ func checkConfigMatches(c *config.Config, here *ledger.Place, s *ledger.State) e
 	return nil
 }
 
-// beginMission begins a mission, idle, with the configuration's request, and resets
-// the state of the one before. The next transaction writes it.
-func (l *Leader) beginMission(id string) error {
-	l.mission.Begin(id)
+// beginning is what a mission begins with: the configuration's request, and nothing of the mission before.
+type beginning struct {
+	id      string
+	account account.Account
+	users   users.Users
+}
+
+func (l *Leader) begin(id string, views []fleet.View) (b beginning, err error) {
+	b = beginning{id, l.account, l.users}
+	b.account.Recorder = nil
+	b.account.Begin(l.Config.Slots, views)
+	b.users.Initialize()
+	return b, requestDefaults(&l.Config, &b.account)
+}
+
+// write enters it into the state that is written, beside the mission's own.
+func (b *beginning) write(s *ledger.State) {
+	s.Schedule, s.Account, s.Users, s.Duty = schedule.State{}, b.account.State(), b.users.State(), nil
+	for i := range s.Fleet {
+		s.Fleet[i].SentHome = ""
+	}
+}
+
+// beginMission begins a mission, idle. The next transaction writes it.
+func (l *Leader) beginMission(b beginning) {
 	if l.account.Recorder != nil {
 		l.endRecord()
 	}
-	l.current.decided = false
+	l.mission.Begin(b.id)
 	l.schedule.Restore(schedule.State{})
-	l.account.Begin(l.Config.Slots, l.fleet.Views())
-	l.users.Initialize()
+	l.account, l.users = b.account, b.users
 	if r, ok := l.Policy.Scheduler.(interface{ Reset() }); ok {
 		r.Reset()
 	}
@@ -147,10 +170,8 @@ func (l *Leader) beginMission(id string) error {
 	for i := range l.Config.Aircraft {
 		l.fleet.ForgetSentHome(i + 1)
 	}
-	err := requestDefaults(&l.Config, &l.account)
 	o := l.account.Objective()
-	l.current.setting, l.current.lastRow.Reported, l.current.lastRow.DecisionMS = o.Setting(), 0, 0
-	return err
+	l.current.decided, l.current.setting, l.current.lastRow.Reported, l.current.lastRow.DecisionMS = false, o.Setting(), 0, 0
 }
 
 // requestDefaults makes the configuration's request.

@@ -17,7 +17,7 @@ import (
 // publish publishes a status with the next sequence number, the present challenge, and what would be refused now.
 func (l *Leader) publish(s telemetry.Status) {
 	l.current.statusSeq++
-	s.Seq, s.Challenge, s.Refuses = l.current.statusSeq, l.crew.Challenge(), l.refuses(l.fleet.Views())
+	s.Seq, s.Challenge, s.Refuses = l.current.statusSeq, l.crew.Challenge(), l.checks(l.fleet.Views()).refuses()
 	l.mqtt.PublishStatus(s)
 	l.fleet.AnnounceValue("budget_j", l.account.RequestedJ()) // 0: a preference is in force
 	l.fleet.AnnounceValue("spent_j", s.SpentJ)
