@@ -30,6 +30,9 @@ func (r Role) String() string {
 	return [...]string{"other", "armable", "takeoff", "commanded", "hold", "return", "land"}[r]
 }
 
+// ComesDown is whether it is for a landing.
+func (r Role) ComesDown() bool { return r == RoleLand || r == RoleReturn }
+
 // Mode is an autopilot's custom mode as HEARTBEAT carries it.
 type Mode uint32
 

@@ -95,6 +95,9 @@ func (v *View) WithPilot() bool { return v.Phase == PhasePilot }
 // UnderCommand is whether it is to fly by the loop's setpoints.
 func (v *View) UnderCommand() bool { return v.Phase.ordered() && !v.Homeward }
 
+// Up is whether it is in the air, or may be.
+func (v View) Up() bool { return v.InAir || v.Obstacle }
+
 // Obeys is whether it is in the air by an order of the leader, on its way home or into its hold included.
 func (v *View) Obeys() bool { return v.InAir && v.Phase != PhaseIdle && v.Phase != PhasePilot }
 

@@ -367,7 +367,7 @@ func TestOwnLastBeacon(t *testing.T) {
 	frozen := loadCheckpoint(t)
 	l := newInPhase(t, telemetry.StateReturning, nil, frozen.Physics, &frozen.GoalConstants)
 	l.current.lastBeacon = 7
-	l.handleForeignBeacon(&telemetry.Slot{Slot: 7, SlotMS: l.Config.SlotMS})
+	l.handleControl(link.ControlMessage{Beacon: &telemetry.Slot{Slot: 7, SlotMS: l.Config.SlotMS}})
 	if n := l.mqtt.Rejects.Total(); n != 0 {
 		t.Error("its own last beacon counts as another leader's")
 	}

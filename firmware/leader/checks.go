@@ -235,7 +235,7 @@ func (c *checks) besideAnother(v *fleet.View, launched []int) error {
 			return fmt.Errorf("aircraft %d hovers %.1f m from aircraft %d, want at least %v; its pilot flies it away, or carry one",
 				o.Number, d, v.Number, least)
 		}
-		if o.Number != v.Number && o.Home != nil && (o.InAir || o.Obstacle) {
+		if o.Number != v.Number && o.Home != nil && o.Up() {
 			if d := v.Position.Sub(*o.Home).Norm(); d < least-1 {
 				return fmt.Errorf("aircraft %d stands %.1f m from the home of aircraft %d, which is in the air, want at least %v; "+
 					"carry it away", v.Number, d, o.Number, least)

@@ -24,39 +24,25 @@ func (l *Leader) handleControl(c link.ControlMessage) {
 	case c.DeclaredOffline: // a newcomer's will
 		l.mqtt.RepublishOnline()
 	case c.Beacon != nil:
-		l.handleForeignBeacon(c.Beacon)
-	case c.Status != nil:
-		l.handleForeignStatus(c.Status)
+		s := c.Beacon // this leader's own is received by its own subscription
+		own := s.Slot == l.current.lastBeacon || l.mission.InSlots() && s.Slot <= l.schedule.Current()
+		if !own || s.SlotMS != l.Config.SlotMS {
+			l.mqtt.CountReject(l.mqtt.Topics.Slot(), "slot: foreign beacon", "another leader is at slot %d", s.Slot)
+			l.mqtt.RepublishOnline()
+		}
+	case c.Status != nil && c.Status.Seq > l.current.statusSeq: // its own has a number no higher than the last that it sent
+		s := c.Status
+		l.mqtt.CountReject(l.mqtt.Topics.Status(), "status: foreign", "another leader is %s, slot %d", s.State, s.Slot)
+		if l.mqtt.LeaderKey != nil { // where leaders have one a status proves nothing
+			l.mqtt.RequestProof()
+		} else {
+			l.yieldIfYounger(s.Seq, s.Slot, s.State)
+		}
 	case c.RivalProof != nil:
 		l.yieldIfYounger(c.RivalProof.Seq, c.RivalProof.Slot, l.mission.Phase())
 	case c.YieldReason != nil:
 		l.current.yieldReason = c.YieldReason
 	}
-}
-
-// handleForeignBeacon counts a beacon of another leader and publishes `online` again.
-func (l *Leader) handleForeignBeacon(s *telemetry.Slot) {
-	own := s.Slot == l.current.lastBeacon || l.mission.InSlots() && s.Slot <= l.schedule.Current()
-	if own && s.SlotMS == l.Config.SlotMS {
-		return // this leader's own beacon, received by its own subscription
-	}
-	l.mqtt.CountReject(l.mqtt.Topics.Slot(), "slot: foreign beacon", "another leader is at slot %d", s.Slot)
-	l.mqtt.RepublishOnline()
-}
-
-// handleForeignStatus recognises another leader's status by its sequence number: this
-// leader receives its own with none above the last it sent. Where leaders have a key
-// a status proves nothing, and a proof is requested.
-func (l *Leader) handleForeignStatus(s *telemetry.Status) {
-	if s.Seq <= l.current.statusSeq {
-		return
-	}
-	l.mqtt.CountReject(l.mqtt.Topics.Status(), "status: foreign", "another leader is %s, slot %d", s.State, s.Slot)
-	if l.mqtt.LeaderKey != nil {
-		l.mqtt.RequestProof()
-		return
-	}
-	l.yieldIfYounger(s.Seq, s.Slot, s.State)
 }
 
 // yieldIfYounger makes the younger of two idle leaders yield: the one that has

@@ -341,13 +341,13 @@ func (l *Leader) newPlanner(s duty.State) *duty.Planner {
 	return p
 }
 
-// dutyOf is an aircraft's part in the mission, by its name on the wire.
-func (l *Leader) dutyOf(v *fleet.View) string {
+// part is an aircraft's in the mission, by its name on the wire.
+func (d *dutyPlan) part(v *fleet.View, inSlots bool) string {
 	switch {
 	case v.WithPilot() || v.Lost || !v.Received:
-	case v.Homeward || l.duty.leaving(v.Number):
+	case v.Homeward || d.leaving(v.Number):
 		return telemetry.DutyLeaving
-	case v.Flying && l.mission.InSlots():
+	case v.Flying && inSlots:
 		return telemetry.DutyServing
 	case v.Landed != nil && *v.Landed && !v.Armed:
 		return telemetry.DutyHome

@@ -81,9 +81,7 @@ type loopState struct {
 	snapshot        slot.Snapshot
 	decideBy        time.Duration // when the slot's users take the offer
 	offeredAircraft bool          // the slot's beacon offered at least one aircraft
-	undecided       int           // users of the slot that the policy has no time for, or whose decisions are not sent in time
 	decision        slot.Decision
-	policyUsers     int  // users that the policy decided for; those after them compute locally
 	decided         bool // the slot is decided: a command takes effect in the next one
 	lastRow         account.Row
 	iterations      int                   // since Run began
@@ -108,8 +106,8 @@ func (l *Leader) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer l.closeLedger()
-	l.measureBoard()
+	defer func() { l.ledgerWriter.close(&l.mission, l.fleet, l.Log) }()
+	l.pace.measureBoard(&l.Policy, l.Config.Slots, len(l.Config.Aircraft), l.Clock)
 	if err := l.beginOrContinue(saved, found); err != nil {
 		return err
 	}
@@ -145,7 +143,7 @@ func (l *Leader) Run(ctx context.Context) error {
 		"speed", l.Config.SpeedFactor())
 	l.reportIteration()
 	for ctx.Err() == nil && l.current.yieldReason == nil {
-		if l.Config.ExitWhenDone && l.mission.Phase() == telemetry.StateDone && l.allLanded(l.fleet.Views()) {
+		if l.Config.ExitWhenDone && l.mission.Phase() == telemetry.StateDone && allLanded(l.fleet.Views()) {
 			break
 		}
 		l.current.iterations++
@@ -269,13 +267,18 @@ func (l *Leader) idleTick(ctx context.Context) {
 	if l.mission.Phase() == telemetry.StateClimbing {
 		l.climb(views)
 	}
-	views = l.tick(views)
-	l.planDuty(views)
 	l.setClockReferences(l.Clock.Now(), views)
-	l.startCommit(nil, views)
+	l.endIteration(nil, views)
 	if l.mission.InSlots() {
 		l.waitForCommit() // slot 0 is opened once only: the ledger has it before users do
 	}
+}
+
+// endIteration has the mission change its state, plans what follows, and begins to write both with these rows.
+func (l *Leader) endIteration(rows []account.Row, views []fleet.View) {
+	views = l.tick(views) // its change of state stands in the status of this settlement
+	l.planDuty(views)
+	l.startCommit(rows, views)
 }
 
 // statusEvery is the longest wall time between two statuses; docs/wire.md allows 5 s.
@@ -304,7 +307,7 @@ func (l *Leader) tickInput(views []fleet.View) mission.TickInput {
 	wall := (now - l.current.lastTickAt).Seconds()
 	l.current.lastTickAt = now
 	in := mission.TickInput{MissionS: wall * l.Config.SpeedFactor(), WallS: wall, Connected: l.mqtt.Connected(),
-		AllLanded: l.allLanded(views), Grounded: grounded(views)}
+		AllLanded: allLanded(views), Grounded: grounded(views)}
 	for _, v := range views {
 		if !v.UnderCommand() {
 			continue
@@ -324,7 +327,7 @@ func grounded(views []fleet.View) string {
 	var reasons []string
 	for i := range views {
 		v := &views[i]
-		if v.Phase != fleet.PhaseIdle && v.Phase != fleet.PhasePilot || v.InAir || v.Obstacle {
+		if v.Phase != fleet.PhaseIdle && v.Phase != fleet.PhasePilot || v.Up() {
 			return ""
 		}
 		reasons = append(reasons, fmt.Sprintf("aircraft %d: %s", v.Number, cmp.Or(v.Reason, "on the ground")))
@@ -393,7 +396,6 @@ func (l *Leader) beginSlots(views []fleet.View) {
 	}
 	l.schedule.Begin(l.Clock.Now())
 	l.account.BeginSlots(views, flying)
-	l.setClockReferences(l.Clock.Now(), views)
 }
 
 func sendHome(f *fleet.Fleet, log *slog.Logger, number int, why string) {
@@ -401,15 +403,9 @@ func sendHome(f *fleet.Fleet, log *slog.Logger, number int, why string) {
 	f.SendHomeFor(number, why)
 }
 
-// firstMessageIterations is how many iterations a restarted leader waits for an
-// aircraft's first message before it counts as landed.
-const firstMessageIterations = 30
-
 // allLanded is whether no aircraft under this leader's control is still on its way home.
-func (l *Leader) allLanded(views []fleet.View) bool {
-	return !slices.ContainsFunc(views, func(v fleet.View) bool {
-		return v.Homeward && (v.Received || l.current.iterations < firstMessageIterations)
-	})
+func allLanded(views []fleet.View) bool {
+	return !slices.ContainsFunc(views, func(v fleet.View) bool { return v.Homeward })
 }
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

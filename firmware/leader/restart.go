@@ -208,7 +208,7 @@ func (l *Leader) rejoinFleet(ctx context.Context, s ledger.State) {
 	}
 	l.schedule.Resume(l.Clock.Now(), downtime)
 	if l.schedule.Over() {
-		l.startCommit(l.settle(l.Config.Slots - 1)) // it ended while the leader was down
+		l.endIteration(l.settle(l.Config.Slots - 1)) // it ended while the leader was down
 		return
 	}
 	l.planDuty(l.fleet.Views()) // what leaves by it is on the disk with the next settlement
