@@ -194,31 +194,6 @@ func (a *aircraft) recordSent(now float64, m message.Message) {
 	}
 }
 
-// armingTimedOut is whether arming was commanded for armingTimeoutS in this order.
-func (a *aircraft) armingTimedOut(now float64) bool {
-	return a.armingRequested && now-a.armingRequestedS > armingTimeoutS
-}
-
-// launchTimedOut is whether the order to leave the ground is too old to arm by, whatever kept the aircraft from it: people may be
-// beside it again.
-func (a *aircraft) launchTimedOut(now float64) bool {
-	return !a.armingRequested && now-a.launchedS > launchTimeoutS
-}
-
-// checksTimedOut is whether the checks of the mode in which it is armed were waited for long enough.
-func (a *aircraft) checksTimedOut(now float64) bool {
-	return a.checksSinceS > 0 && !a.armingRequested && now-a.checksSinceS > checksTimeoutS
-}
-
-// checksPass is whether it may be asked to arm in its mode: where the checks are a mode's own, those have to be known,
-// and once asked it is asked on. Of an unknown check its autopilot decides.
-func (a *aircraft) checksPass(now float64) bool {
-	if !a.params.kind().traits().preArmByMode || a.armingRequested {
-		return true
-	}
-	return now-a.modeSinceS >= checksSettleS && a.preArm != PreArmFails
-}
-
 func setTarget(m message.Message, system uint8) {
 	switch m := m.(type) {
 	case *common.MessageCommandLong:
@@ -228,4 +203,26 @@ func setTarget(m message.Message, system uint8) {
 	case *common.MessageParamRequestRead:
 		m.TargetSystem, m.TargetComponent = system, autopilotComponent
 	}
+}
+
+// retryCommand repeats a command at most every commandRetryS. Its effect is judged by
+// the autopilot's state messages, not by its acknowledgement.
+//
+// A command must respect what the pilot did until now, not until a HEARTBEAT of up to
+// two seconds ago: a recent one is requested first, and waited for at most a second.
+func (a *aircraft) retryCommand(f *Fleet, now float64, m message.Message) []message.Message {
+	if now-a.commandedS < commandRetryS || !a.heartbeatFresh(now) {
+		return nil
+	}
+	if now-a.heartbeatS > recentHeartbeatS {
+		if !a.awaitsHeartbeat {
+			a.awaitsHeartbeat, a.awaitsHeartbeatS = true, now
+		}
+		f.requestMessages(a.link, a.channel, a, &common.MessageHeartbeat{})
+		if now-a.awaitsHeartbeatS < commandRetryS {
+			return nil
+		}
+	}
+	a.commandedS, a.awaitsHeartbeat = now, false
+	return []message.Message{m}
 }
