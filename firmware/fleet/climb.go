@@ -12,7 +12,7 @@ import (
 )
 
 func (f *Fleet) launch(a *aircraft, _ *Ordered) {
-	a.startOrder(false, true)
+	a.startOrder(false)
 	a.failsafeAlarm, a.launchFailsafes = "", a.params.failsafes()
 	a.homeUpM = a.upM
 	a.home, a.phase, a.launchedS = new(a.position), PhaseClimbing, f.nowS()
@@ -48,7 +48,7 @@ func (a *aircraft) climb(f *Fleet, now float64) []message.Message {
 		}
 		a.stayDown(f, why)
 	case f.climbBlocked(a, now):
-	case !a.armed && a.armingRequested && now-a.armingRequestedS > armingTimeoutS+armedReportDelayS:
+	case !a.armed && a.armingRequestedS > 0 && now-a.armingRequestedS > armingTimeoutS+armedReportDelayS:
 		a.stayDown(f, fmt.Sprintf("not armed in %v s", armingTimeoutS))
 	case !a.armed && a.armingTimedOut(now): // it may still report that it armed
 	case !a.armed && a.checksTimedOut(now):
@@ -74,24 +74,24 @@ func (a *aircraft) climb(f *Fleet, now float64) []message.Message {
 
 // armingTimedOut is whether arming was commanded for armingTimeoutS in this order.
 func (a *aircraft) armingTimedOut(now float64) bool {
-	return a.armingRequested && now-a.armingRequestedS > armingTimeoutS
+	return a.armingRequestedS > 0 && now-a.armingRequestedS > armingTimeoutS
 }
 
 // launchTimedOut is whether the order to leave the ground is too old to arm by, whatever kept the aircraft from it: people may be
 // beside it again.
 func (a *aircraft) launchTimedOut(now float64) bool {
-	return !a.armingRequested && now-a.launchedS > launchTimeoutS
+	return a.armingRequestedS == 0 && now-a.launchedS > launchTimeoutS
 }
 
 // checksTimedOut is whether the checks of the mode in which it is armed were waited for long enough.
 func (a *aircraft) checksTimedOut(now float64) bool {
-	return a.checksSinceS > 0 && !a.armingRequested && now-a.checksSinceS > checksTimeoutS
+	return a.checksSinceS > 0 && a.armingRequestedS == 0 && now-a.checksSinceS > checksTimeoutS
 }
 
 // checksPass is whether it may be asked to arm in its mode: where the checks are a mode's own, those have to be known,
 // and once asked it is asked on. Of an unknown check its autopilot decides.
 func (a *aircraft) checksPass(now float64) bool {
-	if !a.params.kind().traits().preArmByMode || a.armingRequested {
+	if !a.params.kind().traits().preArmByMode || a.armingRequestedS > 0 {
 		return true
 	}
 	return now-a.modeSinceS >= checksSettleS && a.preArm != PreArmFails

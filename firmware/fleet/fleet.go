@@ -115,7 +115,7 @@ func (f *Fleet) Initialize() error {
 	for i, c := range f.VehicleLinks {
 		f.aircraft = append(f.aircraft, &aircraft{
 			number: i + 1, conf: c, charge: math.NaN(), batteryReading: energy.Absent(),
-			control: control{modeRequestedS: map[Mode]float64{}},
+			control: control{order: order{modeRequestedS: map[Mode]float64{}}},
 			params:  Parameters{leader: f.leaderFacts()},
 			meter:   energy.Meter{PowerW: p.PowerW, MaxPowerW: 10 * p.PowerW(f.Physics.SpeedMaxMPS)},
 		})

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -80,7 +81,7 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 	switch what {
 	case kindArm:
 		switch {
-		case !a.launchOrdered || a.homeward || a.phase != PhaseClimbing:
+		case a.launchedS == 0 || a.homeward || a.phase != PhaseClimbing:
 			return "it has no order to leave the ground"
 		case !a.onGround() || a.armed:
 			return "it is not on the ground with its motors off"
@@ -99,7 +100,7 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 			return "it is not to climb"
 		case !a.armed:
 			return "it is not armed"
-		case !a.launchOrdered && !a.inAir():
+		case a.launchedS == 0 && !a.inAir():
 			return "it has no order to leave the ground"
 		case !a.onGround() && !kind.traits().climbsAgain:
 			return "it has left the ground"
@@ -108,7 +109,7 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 		switch {
 		case !slices.ContainsFunc(modesAllowed[a.phase], func(r Role) bool { return kind.mode(r) == mode }):
 			return "its phase has no use for " + kind.modeName(mode)
-		case a.phase == PhaseClimbing && (a.armed || !a.launchOrdered):
+		case a.phase == PhaseClimbing && (a.armed || a.launchedS == 0):
 			return "only one that is to be armed is asked for " + kind.modeName(mode)
 		case a.phase == PhaseClimbing && a.armingTimedOut(now):
 			return fmt.Sprintf("it was asked to arm for %v s", armingTimeoutS)
@@ -179,9 +180,9 @@ func (a *aircraft) recordSent(now float64, m message.Message) {
 		a.setpointSentS = now
 	case kindArm, kindMode, kindTakeOff:
 		switch {
-		case a.phase != PhaseClimbing || a.armed || a.armingRequested:
+		case a.phase != PhaseClimbing || a.armed || a.armingRequestedS > 0:
 		case what == kindArm || !a.params.kind().traits().preArmByMode:
-			a.armingRequested, a.armingRequestedS = true, now
+			a.armingRequestedS = now
 		case a.checksSinceS == 0: // the mode alone is commanded: its checks decide when it is armed
 			a.checksSinceS = now
 		}
@@ -215,14 +216,12 @@ func (a *aircraft) retryCommand(f *Fleet, now float64, m message.Message) []mess
 		return nil
 	}
 	if now-a.heartbeatS > recentHeartbeatS {
-		if !a.awaitsHeartbeat {
-			a.awaitsHeartbeat, a.awaitsHeartbeatS = true, now
-		}
+		a.awaitsHeartbeatS = cmp.Or(a.awaitsHeartbeatS, now)
 		f.requestMessages(a.link, a.channel, a, &common.MessageHeartbeat{})
 		if now-a.awaitsHeartbeatS < commandRetryS {
 			return nil
 		}
 	}
-	a.commandedS, a.awaitsHeartbeat = now, false
+	a.commandedS, a.awaitsHeartbeatS = now, 0
 	return []message.Message{m}
 }

@@ -35,7 +35,7 @@ func (f *Fleet) SendHomeFor(number int, why string) {
 }
 
 func (a *aircraft) sendHome() {
-	a.homeward, a.awaitsHeartbeat, a.nearestHomeM, a.leastWayM, a.waitsAt = true, false, math.Inf(1), math.Inf(1), nil
+	a.homeward, a.awaitsHeartbeatS, a.wayHome = true, 0, newWayHome()
 }
 
 func (a *aircraft) returnRefusal(float64) error {

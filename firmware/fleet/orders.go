@@ -70,68 +70,73 @@ const (
 
 // control is the leader's side of an aircraft's state: what it is to do, and what was sent.
 type control struct {
-	phase             Phase
-	homeward          bool   // it is to fly home and land, rather than follow the setpoints; as in every PhaseLanding
-	pilotReason       string // why it is under pilot control
-	sentHome          string // why the leader sent it home by itself; empty: it did not, since the last order
+	phase Phase
+	order
+	wayHome
+	transit           transit // a way that does not lead home
 	trajectory        trajectory
 	transitReference  physics.Position // a transit's reference at transitReferenceS
 	transitReferenceS float64
-	launchOrdered     bool             // its order includes leaving the ground, since launchedS
-	launchedS         float64          //
-	armingRequested   bool             // commanded, since armingRequestedS
-	armingRequestedS  float64          //
-	checksSinceS      float64          // the checks of the mode in which it is armed are waited for since; 0: they are not
-	modeRequestedS    map[Mode]float64 // when each mode was last commanded, since the order
-	commandedS        float64          // the last command
-	awaitsHeartbeat   bool             // a command waits for a recent HEARTBEAT, since awaitsHeartbeatS
-	awaitsHeartbeatS  float64          //
-	stopOrderedS      float64          // in PhaseStopping since
-	engagedS          float64          // streaming since; 0: never in this order
-	setpointSentS     float64          // the last setpoint
-	takeoffSentS      float64          // the last take-off command of this order; 0: none
-	mayEngage         bool             // it may be engaged: see SetDurable
-	holdIsOurs        bool             // the hold that it is in, failsafe or not, follows from its order
-	setpointExpiredS  float64          // when a setpoint last was older than two slots
-	requestedS        float64          // the last request for streams or parameters
+	commandedS        float64 // the last command
+	stopOrderedS      float64 // in PhaseStopping since
+	mayEngage         bool    // it may be engaged: see SetDurable
+	requestedS        float64 // the last request for streams or parameters
 	requestRounds     int
 	slowSinceS        float64           // it has had a way to go and has not been faster than slowMPS
-	takeoffWaits      bool              // its take-off waits for another aircraft near its climb
 	heldAt            *physics.Position // by the envelope; nil: it is not
 	climbFrom         *physics.Position // where it climbs by setpoints before it flies on; nil: it does not
-	nearestHomeM      float64           // on its way home, since nearerHomeS
-	nearerHomeS       float64
-	leastWayM         float64 // the shortest way home that was left, since leastWayS
-	leastWayS         float64
-	landsBeside       *physics.Position // near its home, where another lies; nil: it lands at home
-	waitsAt           *physics.Position // on its way, beside another that goes first; nil: it does not
-	transit           transit           // that does not lead home
-	queue             int               // others that land, or are on their way home too
-	queueS            float64           // one less of them since
 	arrivedS          float64           // within arrivedM of its home since, and not held
-	landsBy           Role              // rather than as usual, since a mode was refused; 0: as usual
-	landingAskedS     float64           // the mode in which it lands was first asked for
-	groundS           float64           // on the ground after a landing, at groundUpM, since; 0: it is not
-	groundUpM         height.AboveOrigin
 	alarm             string
 	failsafeAlarm     string     // its autopilot's failsafe is not the one that was checked
 	launchFailsafes   [8]float64 // when it was launched
 }
 
+// order is what came of an order until now; its zero value is one of which nothing was sent. Times that are 0: not yet.
+type order struct {
+	homeward         bool              // it is to fly home and land, rather than follow the setpoints; as in every PhaseLanding
+	pilotReason      string            // why it is under pilot control
+	sentHome         string            // why the leader sent it home by itself; empty: it did not, since the last order
+	launchedS        float64           // the order, if that includes leaving the ground
+	armingRequestedS float64           // commanded since
+	checksSinceS     float64           // the checks of the mode in which it is armed are waited for since
+	modeRequestedS   map[Mode]float64  // when each mode was last commanded
+	awaitsHeartbeatS float64           // a command waits for a recent HEARTBEAT since
+	engagedS         float64           // streaming since
+	setpointSentS    float64           // the last setpoint
+	takeoffSentS     float64           // the last take-off command
+	holdIsOurs       bool              // the hold that it is in, failsafe or not, follows from the order
+	setpointExpiredS float64           // when a setpoint last was older than two slots
+	takeoffWaits     bool              // its take-off waits for another aircraft near its climb
+	landsBeside      *physics.Position // near its home, where another lies; nil: it lands at home
+	landsBy          Role              // rather than as usual, since a mode was refused; 0: as usual
+	landingAskedS    float64           // the mode in which it lands was first asked for
+	groundS          float64           // on the ground after a landing, at groundUpM, since
+	groundUpM        height.AboveOrigin
+}
+
+// wayHome is how an aircraft comes along on its way home, since it was sent there.
+type wayHome struct {
+	nearestHomeM float64 // since nearerHomeS
+	nearerHomeS  float64
+	leastWayM    float64 // the shortest way home that was left, since leastWayS
+	leastWayS    float64
+	queue        int               // others that land, or are on their way home too
+	queueS       float64           // one less of them since
+	waitsAt      *physics.Position // on this or another way, beside another that goes first; nil: it does not
+}
+
+func newWayHome() wayHome { return wayHome{nearestHomeM: math.Inf(1), leastWayM: math.Inf(1)} }
+
 // Orders. Launch, Resume and Rejoin put an aircraft under the leader's control, each
 // under its own conditions; SendHome and Stop change what one under control does.
 
 // startOrder begins an order, to fly or home, from the aircraft's present state.
-func (a *aircraft) startOrder(homeward, launched bool) {
-	a.homeward, a.pilotReason, a.launchOrdered, a.armingRequested, a.awaitsHeartbeat = homeward, "", launched, false, false
-	a.modeRequestedS, a.setpointSentS, a.setpointExpiredS, a.takeoffSentS, a.takeoffWaits = map[Mode]float64{}, 0, 0, 0, false
-	a.checksSinceS = 0
-	a.engagedS, a.holdIsOurs, a.nearestHomeM, a.leastWayM, a.landsBy, a.landingAskedS, a.groundS = 0, false, math.Inf(1), math.Inf(1), 0, 0,
-		0
-	a.waitsAt, a.landsBeside = nil, nil
+func (a *aircraft) startOrder(homeward bool) {
+	sentHome := a.sentHome
 	if !homeward {
-		a.sentHome = ""
+		sentHome = ""
 	}
+	a.order, a.wayHome = order{homeward: homeward, sentHome: sentHome, modeRequestedS: map[Mode]float64{}}, newWayHome()
 }
 
 // Ordered is an aircraft and what it is ordered: unless otherwise said, to follow the
@@ -203,7 +208,7 @@ func (f *Fleet) able(x Action, all []Ordered) (able []Ordered, err error) {
 }
 
 func (f *Fleet) resume(a *aircraft, o *Ordered) {
-	a.startOrder(o.Homeward, false)
+	a.startOrder(o.Homeward)
 	a.holdIsOurs = a.role() == RoleHold
 	if !o.Homeward && a.upM < f.bandFromM() && a.params.kind().traits().climbsAgain {
 		a.phase = PhaseClimbing
@@ -260,7 +265,7 @@ func (f *Fleet) Rejoin(number int) (err error) {
 			err = fmt.Errorf("rejoin aircraft %d: is %s", number, a.phase)
 			return
 		}
-		a.startOrder(a.homeward, false)
+		a.startOrder(a.homeward)
 		a.mayEngage = a.restoredEngaged
 		why := ""
 		switch high := a.upM > f.bandFromM(); {
@@ -381,7 +386,7 @@ func (a *aircraft) handleHeartbeat(f *Fleet, now float64, m *common.MessageHeart
 		if a.phase != PhaseLanding || !a.onGround() { // otherwise the commanded landing is over
 			a.handToPilot(f, "disarmed while "+a.phase.String())
 		}
-	case !wasArmed && a.armed && a.phase == PhaseClimbing && a.launchOrdered && !a.armingRequested:
+	case !wasArmed && a.armed && a.phase == PhaseClimbing && a.launchedS > 0 && a.armingRequestedS == 0:
 		a.handToPilot(f, "armed by another than the leader")
 	case a.mode != wasMode && a.streamHasGap(wasMode): // setpoints end it
 		f.Log.Warn("setpoints did not arrive for a while: its failsafe holds it", "aircraft", a.number)
@@ -446,9 +451,7 @@ func (a *aircraft) leave(f *Fleet, why, message string) {
 func (f *Fleet) Stop(number int) {
 	f.withAircraft(number, func(a *aircraft, now float64) {
 		if a.controlled() { // else nothing is commanded, or not before its state is known
-			a.phase, a.homeward, a.awaitsHeartbeat = PhaseStopping, false, false
-			a.stopOrderedS = now
-			a.sentHome = ""
+			a.phase, a.homeward, a.sentHome, a.awaitsHeartbeatS, a.stopOrderedS = PhaseStopping, false, "", 0, now
 		}
 	})
 }

@@ -154,7 +154,7 @@ func (a *aircraft) reason() string {
 		switch {
 		case a.takeoffWaits:
 			why = "take-off waits: another aircraft flies near"
-		case a.checksSinceS > 0 && !a.armingRequested && !a.armed && a.preArm == PreArmFails:
+		case a.checksSinceS > 0 && a.armingRequestedS == 0 && !a.armed && a.preArm == PreArmFails:
 			why = "take-off waits: its pre-arm checks fail in " + a.modeName()
 		case a.autopilotText == "" && a.preArmNow() == PreArmFails:
 			why = "the autopilot's prearm check fails"
