@@ -325,7 +325,7 @@ func (a *aircraft) checkReception(f *Fleet, now float64) {
 	}
 	a.params.optionalRequests++
 	for _, s := range streams {
-		if now-a.lastReceivedS(s.message) < 1 && a.requestRounds > 0 {
+		if now-s.receivedS(a) < 1 && a.requestRounds > 0 {
 			continue
 		}
 		f.send(a.link, a.channel, a, &common.MessageCommandLong{Command: common.MAV_CMD_SET_MESSAGE_INTERVAL,
@@ -333,19 +333,6 @@ func (a *aircraft) checkReception(f *Fleet, now float64) {
 		a.requestedS = now
 	}
 	a.requestRounds++
-}
-
-// lastReceivedS is when the last message of a stream was received.
-func (a *aircraft) lastReceivedS(m message.Message) float64 {
-	switch m.(type) {
-	case *common.MessageBatteryStatus:
-		return a.batteryStatusS
-	case *common.MessageGlobalPositionInt:
-		return a.positionS
-	case *common.MessageExtendedSysState:
-		return a.landedS
-	}
-	return a.preArmS
 }
 
 func (f *Fleet) requestMessages(l *endpointLink, c *gomavlib.Channel, a *aircraft, wanted ...message.Message) {

@@ -276,7 +276,7 @@ func (a *aircraft) returnsNext(at physics.Position) (path []physics.Position) {
 
 // retraces is whether it returns in another mode than straight home.
 func (a *aircraft) retraces() bool {
-	return a.role() == RoleReturn && a.mode != a.params.kind().mode(RoleReturn)
+	return a.role() == RoleReturn && a.mode != a.params.kind().traits().modes[RoleReturn]
 }
 
 const cornerM = 5.0 // between two corners of a way that is remembered

@@ -52,7 +52,7 @@ func (a *aircraft) climb(f *Fleet, now float64) []message.Message {
 		a.stayDown(f, fmt.Sprintf("not armed in %v s", armingTimeoutS))
 	case !a.armed && a.armingTimedOut(now): // it may still report that it armed
 	case !a.armed && a.checksTimedOut(now):
-		a.stayDown(f, fmt.Sprintf("cannot be armed in %s, after %v s", kind.modeName(kind.mode(RoleArmable)), checksTimeoutS))
+		a.stayDown(f, fmt.Sprintf("cannot be armed in %s, after %v s", kind.modeName(kind.traits().modes[RoleArmable]), checksTimeoutS))
 	case !a.armed && !a.armable():
 		return a.retryCommand(f, now, a.setMode(RoleArmable))
 	case !a.armed && !a.checksPass(now): // its mode may ask for more than the one in which it was launched

@@ -238,8 +238,8 @@ func (f *Fleet) makeWay(a *aircraft, now float64) {
 			left > arrivedM && !(b.number < a.number && a.stalls(now) && f.inTheWay(b, a)) {
 			continue
 		}
-		if at, ok := f.placeBeside(a, b); ok {
-			a.waitsAt, t.yieldsTo, t.yieldsFromS = &at, b.number, now
+		if at := f.placeBeside(a, b); at != nil {
+			a.waitsAt, t.yieldsTo, t.yieldsFromS = at, b.number, now
 			return
 		}
 	}
@@ -268,23 +268,29 @@ func (f *Fleet) inTheWay(a, of *aircraft) bool {
 	return of.enRoute() && near < f.Limits.SeparationM
 }
 
-// placeBeside is the nearest place that is clear of another's way, and of all others.
-func (f *Fleet) placeBeside(a, of *aircraft) (physics.Position, bool) {
-	const ringM, directions, ringsM = 2, 16, 100
+// placeBeside is the nearest place that is clear of another's way, and of all others; nil: there is none.
+func (f *Fleet) placeBeside(a, of *aircraft) *physics.Position {
 	way := []physics.Position{of.position, of.transit.target}
+	return nearestPlace(a.position, func(p *physics.Position) bool {
+		return *p == p.ClampToArea(f.Limits.AreaM) && distanceToPath(*p, way) >= f.clearOfWayM() &&
+			!slices.ContainsFunc(f.aircraft, func(b *aircraft) bool {
+				return b != a && b.isObstacle() && p.Sub(b.position).Norm() < f.Limits.SeparationM
+			})
+	})
+}
+
+// nearestPlace is the nearest place about a position that suits, which may move it; nil: there is none.
+func nearestPlace(to physics.Position, suits func(*physics.Position) bool) *physics.Position {
+	const ringM, directions, ringsM = 2, 16, 100
 	for r := float64(ringM); r <= ringsM; r += ringM {
 		for k := range directions {
 			north, east := math.Sincos(2 * math.Pi * float64(k) / directions)
-			p := a.position.Add(physics.Position{EastM: r * east, NorthM: r * north})
-			if p == p.ClampToArea(f.Limits.AreaM) && distanceToPath(p, way) >= f.clearOfWayM() &&
-				!slices.ContainsFunc(f.aircraft, func(b *aircraft) bool {
-					return b != a && b.isObstacle() && p.Sub(b.position).Norm() < f.Limits.SeparationM
-				}) {
-				return p, true
+			if p := to.Add(physics.Position{EastM: r * east, NorthM: r * north}); suits(&p) {
+				return &p
 			}
 		}
 	}
-	return physics.Position{}, false
+	return nil
 }
 
 // clearOfWayM is what one that lets another pass keeps from its way.

@@ -107,7 +107,7 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 		}
 	case kindMode:
 		switch {
-		case !slices.ContainsFunc(modesAllowed[a.phase], func(r Role) bool { return kind.mode(r) == mode }):
+		case !slices.ContainsFunc(modesAllowed[a.phase], func(r Role) bool { return kind.traits().modes[r] == mode }):
 			return "its phase has no use for " + kind.modeName(mode)
 		case a.phase == PhaseClimbing && (a.armed || a.launchedS == 0):
 			return "only one that is to be armed is asked for " + kind.modeName(mode)

@@ -158,12 +158,13 @@ func (f *Fleet) giveWay(a *aircraft, now float64) {
 		}
 		at = at.Add(aside.Scale((clearM - min(r, clearM)) / r))
 	}
-	a.waitsAt = &physics.Position{EastM: f.inside(at.EastM, a.home.EastM), NorthM: f.inside(at.NorthM, a.home.NorthM)}
+	a.waitsAt = new(f.inside(at, a.home))
 }
 
-// inside is a coordinate that is no farther outside the area than that of a home.
-func (f *Fleet) inside(to, home float64) float64 {
-	return min(max(to, min(home, 0)), max(home, f.Limits.AreaM))
+// inside is the nearest place that is no farther outside the area than a home.
+func (f *Fleet) inside(to physics.Position, home *physics.Position) physics.Position {
+	within := func(to, home float64) float64 { return min(max(to, min(home, 0)), max(home, f.Limits.AreaM)) }
+	return physics.Position{EastM: within(to.EastM, home.EastM), NorthM: within(to.NorthM, home.NorthM)}
 }
 
 // wayHomeM is how far it is to the home that it flies to; +Inf: to none.
@@ -271,7 +272,7 @@ func (f *Fleet) parkedAt(a *aircraft, place physics.Position, atHomeM, elsewhere
 // landingPlace is its home or, where another lies near that, the nearest place beside it that is clear of all that stand on the
 // ground and of where the others are to land. It stays that until its home is clear, or another comes near that place.
 func (f *Fleet) landingPlace(a *aircraft) physics.Position {
-	const near, ringM, directions, ringsM = 0.8, 2, 16, 100
+	const near = 0.8
 	clearM := f.Physics.SeparationM
 	widerM := clearM + 2*landsWithinM
 	atHomeM, elsewhereM := near*clearM, clearM // one that is to land beside it returns to it once more is clear, so that it does not waver
@@ -285,18 +286,15 @@ func (f *Fleet) landingPlace(a *aircraft) physics.Position {
 	if a.landsBeside != nil && f.parkedAt(a, *a.landsBeside, clearM, clearM) == nil {
 		return *a.landsBeside
 	}
-	for r := float64(ringM); r <= ringsM; r += ringM {
-		for k := range directions {
-			north, east := math.Sincos(2 * math.Pi * float64(k) / directions)
-			p := a.home.Add(physics.Position{EastM: r * east, NorthM: r * north})
-			p.EastM, p.NorthM = f.inside(p.EastM, a.home.EastM), f.inside(p.NorthM, a.home.NorthM)
-			if f.parkedAt(a, p, widerM, widerM) == nil && !f.othersLandAt(a, p, clearM) {
-				a.landsBeside = &p
-				return p
-			}
-		}
+	beside := nearestPlace(*a.home, func(p *physics.Position) bool {
+		*p = f.inside(*p, a.home)
+		return f.parkedAt(a, *p, widerM, widerM) == nil && !f.othersLandAt(a, *p, clearM)
+	})
+	if beside == nil {
+		return *a.home
 	}
-	return *a.home
+	a.landsBeside = beside
+	return *beside
 }
 
 // othersLandAt is whether another is to land nearer to a place than a distance.
