@@ -55,7 +55,8 @@ var ardupilotTraits = traits{
 			does: map[int]Alone{1: {Role: RoleReturn}, 2: {Role: RoleLand}, 3: {Role: RoleReturn, Retraces: true}, 4: {Role: RoleLand},
 				5: {Role: RoleReturn, Retraces: true}}, in: ledRoles},
 	},
-	descentShare: 1, landShare: 1, landMPS: 0.5, climbMPS: 2.5, waitsOverHomeS: 10, returnMPS: func(p *Parameters) float64 { return positiveOr(p.SpeedMaxMPS, 10) },
+	descentShare: 1, landShare: 1, landMPS: 0.5, climbMPS: 2.5, waitsOverHomeS: 10,
+	returnMPS: func(p *Parameters) float64 { return positiveOr(p.SpeedMaxMPS, 10) },
 	returnsAt: func(upM float64) string {
 		return fmt.Sprintf("RTL_ALT %g (RTL_ALT_M %g), RTL_CONE_SLOPE 0", 100*upM, upM)
 	},

@@ -442,7 +442,7 @@ func (f *Fleet) sendHeartbeats() {
 			known, safe, stalled, blocked := false, true, false, false
 			for _, a := range l.aircraft {
 				if a.channel == c {
-					known, safe = true, safe && a.params.ignoresGCSLoss()
+					known, safe = true, safe && a.params.kind().ignoresGCSLoss(&a.params)
 					stalled, blocked = stalled || a.leaderStalled(), blocked || a.leaderStalled() && !f.returnsClear(a)
 				}
 			}

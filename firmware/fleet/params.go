@@ -152,10 +152,6 @@ func positiveOr(x, standard float64) float64 {
 	return standard
 }
 
-// ignoresGCSLoss is whether an autopilot is known to do nothing when no ground station
-// is received.
-func (p *Parameters) ignoresGCSLoss() bool { return p.kind().ignoresGCSLoss(p) }
-
 func (p *Parameters) handleParamValue(m *common.MessageParamValue) {
 	x := p.kind().value(m)
 	if math.IsNaN(x) || math.IsInf(x, 0) {

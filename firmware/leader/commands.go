@@ -26,6 +26,14 @@ type change struct {
 	adopt func()              // puts it in force
 }
 
+// decisions are those on commands: what waits for the ledger, and what did not.
+type decisions struct {
+	changes     []change
+	requested   *account.Account // after those changes, with the request in it; nil: none of them is one
+	actedAtOnce int              // commands so far that held or ended the flight
+	actedLast   string           // the last of those
+}
+
 // receiveCommand decides a command, and commits it together with those that follow at
 // once; but a change of the mission alone, since what follows depends on it.
 func (l *Leader) receiveCommand(m *crew.Command) {
@@ -72,7 +80,7 @@ func (l *Leader) commitCommands() {
 		l.startCommit(nil, nil)
 		l.waitForCommit()
 	}
-	changes := l.dropOvertaken(l.current.changes)
+	changes := l.current.dropOvertaken(l.current.changes, &l.mission, &l.crew)
 	l.current.changes, l.current.requested = changes, nil
 	defer func() { l.current.changes = nil }()
 	entries, last := l.crew.TakeDecided()
@@ -92,7 +100,7 @@ func (l *Leader) commitCommands() {
 	go func() { written <- l.ledgerWriter.ledger.WriteCommands(state, entries) }()
 	err := l.await(written)
 	if err == nil {
-		for _, c := range l.dropOvertaken(changes) {
+		for _, c := range l.current.dropOvertaken(changes, &l.mission, &l.crew) {
 			c.adopt()
 		}
 		l.fleet.SetDurable(state.Fleet)
@@ -102,11 +110,11 @@ func (l *Leader) commitCommands() {
 
 // dropOvertaken returns the changes that may be made, and refuses the others' commands: one that holds or ends the flight, or a
 // failed disk, came before them.
-func (l *Leader) dropOvertaken(changes []change) (left []change) {
+func (d *decisions) dropOvertaken(changes []change, m *mission.Mission, answers *crew.Handler) (left []change) {
 	var overtaken []string
 	for _, c := range changes {
-		holds := c.of == telemetry.ActionClear || l.mission.AcceptsAircraft(c.of) && !l.mission.Ending()
-		if c.from != "" && (c.from != l.mission.Phase() || c.after != l.current.actedAtOnce) && !holds {
+		holds := c.of == telemetry.ActionClear || m.AcceptsAircraft(c.of) && !m.Ending()
+		if c.from != "" && (c.from != m.Phase() || c.after != d.actedAtOnce) && !holds {
 			overtaken = append(overtaken, c.id)
 		} else {
 			left = append(left, c)
@@ -114,11 +122,11 @@ func (l *Leader) dropOvertaken(changes []change) (left []change) {
 	}
 	if len(overtaken) > 0 {
 		by := ""
-		if changes[0].after != l.current.actedAtOnce {
-			by = fmt.Sprintf(" by `%s`", l.current.actedLast)
+		if changes[0].after != d.actedAtOnce {
+			by = fmt.Sprintf(" by `%s`", d.actedLast)
 		}
-		l.crew.Overtaken(overtaken, fmt.Sprintf("overtaken%s: the mission is %s by now; send it again if it is wanted", by,
-			l.mission.Phase()))
+		answers.Overtaken(overtaken, fmt.Sprintf("overtaken%s: the mission is %s by now; send it again if it is wanted", by,
+			m.Phase()))
 	}
 	return left
 }

@@ -2,6 +2,7 @@ package leader
 
 import (
 	"cmp"
+	"log/slog"
 	"math"
 	"slices"
 
@@ -178,8 +179,8 @@ func (l *Leader) planFor(d *dutyPlan, a *account.Account, views []fleet.View) {
 	in.SlotErrorJ = objective.State().RelativeStdDev * in.FlightW
 	d.climbJ = d.climbJ[:0]
 	for i := range views {
-		x, climbJ := l.dutyAircraft(a, &views[i]), l.climbJ(a, &views[i])
-		x.LeftJ, in.FleetJ = max(x.LeftJ-climbJ, 0), in.FleetJ-climbJ
+		x, climbJ := l.dutyAircraft(a, &views[i])
+		in.FleetJ -= climbJ
 		in.Aircraft, d.climbJ = append(in.Aircraft, x), append(d.climbJ, climbJ)
 	}
 	plan := d.planner.Plan(in)
@@ -198,20 +199,9 @@ func climbsYet(m *mission.Mission, v *fleet.View) bool {
 	return !m.InSlots() && (m.Phase() == telemetry.StateIdle || v.UnderCommand())
 }
 
-// climbJ is what its climb and its way to its start take of the bounds; 0 where they are behind it.
-func (l *Leader) climbJ(a *account.Account, v *fleet.View) float64 {
-	if !climbsYet(&l.mission, v) || !a.Bounds().Landed() {
-		return 0
-	}
-	there, start := *v, l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM)
-	if !v.Located {
-		there.Position = start
-	}
-	return a.ClimbJ(&there, start)
-}
-
-// dutyAircraft is an aircraft as the plan needs it: of one that climbs, as it will be at its start.
-func (l *Leader) dutyAircraft(a *account.Account, v *fleet.View) duty.Aircraft {
+// dutyAircraft is an aircraft as the plan needs it: of one that climbs, as it will be at its start, with what its climb and its way
+// there take of the bounds.
+func (l *Leader) dutyAircraft(a *account.Account, v *fleet.View) (x duty.Aircraft, climbJ float64) {
 	there, bounds, start := *v, a.Bounds(), l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM)
 	switch {
 	case !v.Located: // it is taken to stand at its start until it says where
@@ -221,11 +211,17 @@ func (l *Leader) dutyAircraft(a *account.Account, v *fleet.View) duty.Aircraft {
 	}
 	climbs := climbsYet(&l.mission, v)
 	if climbs {
+		if from := *v; bounds.Landed() {
+			if !v.Located {
+				from.Position = start
+			}
+			climbJ = a.ClimbJ(&from, start)
+		}
 		there.Position = start
 	}
-	x := duty.Aircraft{
+	x = duty.Aircraft{
 		Number: v.Number, Position: there.Position, Home: *there.Home, CPUHz: l.workers.CPUHz(v.Number, l.Clock.Now()),
-		LeftJ: a.PackLeftJ(v),
+		LeftJ: max(a.PackLeftJ(v)-climbJ, 0),
 		// In a hold, and while nobody could object, an aircraft leaves for its reserve alone.
 		Stays: !bounds.MayLand() || l.mission.Phase() == telemetry.StateHolding || !l.mqtt.Connected(),
 		Left:  !climbs && (!v.Flying || v.Homeward),
@@ -235,7 +231,7 @@ func (l *Leader) dutyAircraft(a *account.Account, v *fleet.View) duty.Aircraft {
 		x.ReturnJ, x.DescentJ = way.CruiseJ, way.HoverJ
 		x.HomeErrorJ = a.Objective().State().RelativeStdDev * way.TotalJ()
 	}
-	return x
+	return x, climbJ
 }
 
 // homewardJ is what those take in the budget's scope that left and are still in the air.
@@ -305,32 +301,24 @@ func (d *dutyPlan) order(v *fleet.View) (x slot.Order) {
 }
 
 // sendLeaving sends home the aircraft that leave by a settlement that is durable.
-func (l *Leader) sendLeaving(durable []fleet.SavedAircraft) {
-	for i, reason := range l.duty.leaves {
+func (d *dutyPlan) sendLeaving(durable []fleet.SavedAircraft, f *fleet.Fleet, log *slog.Logger) {
+	for i, reason := range d.leaves {
 		if reason != "" && durable[i].Homing {
-			l.Log.Info("aircraft comes home", "aircraft", i+1, "reason", reason, "slot", l.schedule.Current(),
-				"left_at_touchdown_j", math.Round(l.duty.leftJ[i]))
-			l.fleet.SendHomeFor(i+1, whyLeaves[reason])
-			l.duty.leaves[i] = ""
+			log.Info("aircraft comes home", "aircraft", i+1, "reason", reason, "slot", d.input.Slot,
+				"left_at_touchdown_j", math.Round(d.leftJ[i]))
+			f.SendHomeFor(i+1, whyLeaves[reason])
+			d.leaves[i] = ""
 		}
 	}
 }
 
-// dutyState is what a restart needs of the plan; nil where there is none.
-func (l *Leader) dutyState() *duty.State {
-	if !l.duty.inForce {
+// state is what a restart needs of the plan; nil where there is none.
+func (d *dutyPlan) state() *duty.State {
+	if !d.inForce {
 		return nil
 	}
-	s := l.duty.planner.State()
+	s := d.planner.State()
 	return &s
-}
-
-// restoreDuty continues the plan of before a restart.
-func (l *Leader) restoreDuty(s *duty.State) {
-	l.duty = dutyPlan{}
-	if s != nil {
-		l.duty.planner = l.newPlanner(*s)
-	}
 }
 
 // newPlanner is one that continues a state.

@@ -78,6 +78,7 @@ type Leader struct {
 
 // loopState is the state of the slot in progress and of the loop's iteration.
 type loopState struct {
+	decisions
 	snapshot        slot.Snapshot
 	decideBy        time.Duration // when the slot's users take the offer
 	offeredAircraft bool          // the slot's beacon offered at least one aircraft
@@ -89,13 +90,9 @@ type loopState struct {
 	statusSeq       int64                 // sequence number of the last status
 	setting         float64               // in force, or what the budget amounts to
 	yieldReason     error                 // another leader already leads this fleet
-	changes         []change              // by commands that wait for the ledger
-	requested       *account.Account      // after those changes, with the request in it; nil: none of them is one
 	deferred        []link.ControlMessage // that arrived while the ledger was written
 	lastBeacon      int                   // slot of the last beacon
 	reachedBroker   bool                  // since Run began
-	actedAtOnce     int                   // commands so far that held or ended the flight
-	actedLast       string                // the last of those
 	dangerSince     map[dangerKey]int     // the slot from which on each danger of the last status was one
 	warnedOfFlight  bool                  // flight takes more, or less, than the checkpoint expects
 }
@@ -267,7 +264,7 @@ func (l *Leader) idleTick(ctx context.Context) {
 	if l.mission.Phase() == telemetry.StateClimbing {
 		l.climb(views)
 	}
-	l.setClockReferences(l.Clock.Now(), views)
+	setClockReferences(&l.schedule, l.Clock.Now(), views)
 	l.endIteration(nil, views)
 	if l.mission.InSlots() {
 		l.waitForCommit() // slot 0 is opened once only: the ledger has it before users do
@@ -301,18 +298,14 @@ func (l *Leader) climb(views []fleet.View) {
 	}
 }
 
-// tickInput collects what mission.Tick needs: time passed, connection, positions.
-func (l *Leader) tickInput(views []fleet.View) mission.TickInput {
-	now := l.Clock.Now()
-	wall := (now - l.current.lastTickAt).Seconds()
-	l.current.lastTickAt = now
-	in := mission.TickInput{MissionS: wall * l.Config.SpeedFactor(), WallS: wall, Connected: l.mqtt.Connected(),
-		AllLanded: allLanded(views), Grounded: grounded(views)}
+// progress is what mission.Tick needs to know of the aircraft.
+func progress(c *config.Config, areaM float64, views []fleet.View) mission.TickInput {
+	in := mission.TickInput{AllLanded: allLanded(views), Grounded: grounded(views)}
 	for _, v := range views {
 		if !v.UnderCommand() {
 			continue
 		}
-		away := v.Position.Sub(l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM)).Norm()
+		away := v.Position.Sub(c.StartPosition(v.Number, areaM)).Norm()
 		if v.Flying && !v.Climbs && away < 3 && v.SpeedMPS < 3 {
 			in.AtStart++
 		} else {
@@ -341,7 +334,10 @@ func grounded(views []fleet.View) string {
 func (l *Leader) tick(views []fleet.View) []fleet.View {
 	views = l.rejoinAircraft(views)
 	phase := l.mission.Phase()
-	c := l.mission.Tick(l.tickInput(views))
+	in, now := progress(&l.Config, l.Policy.Physics.AreaSideM, views), l.Clock.Now()
+	in.Connected, in.WallS = l.mqtt.Connected(), (now - l.current.lastTickAt).Seconds()
+	in.MissionS, l.current.lastTickAt = in.WallS*l.Config.SpeedFactor(), now
+	c := l.mission.Tick(in)
 	if c.Reason == "" {
 		return views
 	}

@@ -147,7 +147,7 @@ func (l *Leader) handleCommit(err error) {
 	}
 	l.ledgerWriter.durable, l.ledgerWriter.rows = l.ledgerWriter.writing, nil
 	l.fleet.SetDurable(l.ledgerWriter.fleet)
-	l.sendLeaving(l.ledgerWriter.fleet)
+	l.duty.sendLeaving(l.ledgerWriter.fleet, l.fleet, l.Log)
 	l.ledgerWriter.startFiling(&l.mission, l.fleet.Views(), l.Log)
 	l.publish(l.statusAfter(settled))
 }
@@ -192,7 +192,7 @@ func (l *Leader) ledgerState() ledger.State {
 		State: l.mission.State(), ConfiguredMission: l.Config.Mission, StatusSeq: l.current.statusSeq, Schedule: l.schedule.State(),
 		Account: l.account.State(), Users: l.users.State(), Fleet: saved, LastCommand: l.crew.LastCommand(),
 		Place: place(&l.Config, l.Policy.Physics.AreaSideM),
-		Duty:  l.dutyState(),
+		Duty:  l.duty.state(),
 	}
 }
 

@@ -114,7 +114,7 @@ func TestSlowBoardKeepsTheDeadline(t *testing.T) {
 			l.handleUserMessage(link.UserMessage{User: fmt.Sprintf("u%04d", u), Report: &r}, true)
 		}
 		board.clock.now += milliseconds(l.Config.ReportByMS)
-		l.expireResults(n)
+		expireResults(n, &l.account, &l.users)
 		names := l.pace.limit(&l.users, &l.current.snapshot, l.buildSnapshot(n, l.views), l.Clock.Now(), l.current.decideBy)
 		names = l.decide(n, names, l.views)
 		told := l.publishDecisions(n, names)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"prefdt/firmware/account"
 	"prefdt/firmware/config"
@@ -12,6 +13,7 @@ import (
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/schedule"
 	"prefdt/firmware/users"
+	"prefdt/inference/belief/learned"
 	"prefdt/inference/goal"
 	"prefdt/telemetry"
 )
@@ -39,10 +41,12 @@ func (l *Leader) beginOrContinue(s ledger.State, found bool) error {
 	l.schedule.Restore(s.Schedule)
 	l.account.Restore(s.Account)
 	l.users.Restore(s.Users)
-	l.restoreDuty(s.Duty)
+	if s.Duty != nil {
+		l.duty.planner = l.newPlanner(*s.Duty)
+	}
 	l.current.setting = l.account.Objective().Setting()
 	l.fleet.Restore(s.Fleet)
-	err = l.recall()
+	err = l.Policy.recall(l.ledgerWriter.ledger, &l.users, l.air)
 	l.air.Restore(l.account.LikelyAirs)
 	if b := l.Policy.belief(); b != nil {
 		l.account.Air = b.Air
@@ -51,20 +55,20 @@ func (l *Leader) beginOrContinue(s ledger.State, found bool) error {
 }
 
 // recall has the scheduler, and the filter of the air, remember the slots before the restart.
-func (l *Leader) recall() error {
-	p, ok := l.Policy.Scheduler.(believer)
-	if !ok || l.Policy.RecallSlots == 0 {
+func (p *Policy) recall(kept *ledger.Ledger, u *users.Users, air *learned.MeasuredAir) error {
+	b, ok := p.Scheduler.(believer)
+	if !ok || p.RecallSlots == 0 {
 		return nil
 	}
-	rows, err := l.ledgerWriter.ledger.LastRows(l.Policy.RecallSlots)
+	rows, err := kept.LastRows(p.RecallSlots)
 	if err != nil {
 		return err
 	}
 	for i := range rows {
 		if x := rows[i].Seen; x != nil {
-			x.Users(func(name string, id int) { l.users.Recall(name, id, rows[i].Slot) })
-			p.Recall(&x.Snapshot)
-			l.air.Observe(&x.Snapshot)
+			x.Users(func(name string, id int) { u.Recall(name, id, rows[i].Slot) })
+			b.Recall(&x.Snapshot)
+			air.Observe(&x.Snapshot)
 		}
 	}
 	return nil
@@ -166,7 +170,7 @@ func (l *Leader) beginMission(b beginning) {
 	if r, ok := l.Policy.Scheduler.(interface{ Reset() }); ok {
 		r.Reset()
 	}
-	l.restoreDuty(nil)
+	l.duty = dutyPlan{}
 	for i := range l.Config.Aircraft {
 		l.fleet.ForgetSentHome(i + 1)
 	}
@@ -308,6 +312,12 @@ func (l *Leader) waitForFleet(ctx context.Context) bool {
 			l.publish(l.status(views))
 		}
 	}
+}
+
+// setClockReferences records the autopilots' times at a moment: those clocks run on
+// while the leader restarts.
+func setClockReferences(s *schedule.Schedule, at time.Duration, views []fleet.View) {
+	s.SetReferences(clockReadings(views), views[0].AtS-at.Seconds()/s.SlotDuration.Seconds())
 }
 
 func clockReadings(views []fleet.View) (r []schedule.ClockReading) {

@@ -8,6 +8,7 @@ import (
 	"prefdt/firmware/account"
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/link"
+	"prefdt/firmware/users"
 	"prefdt/inference/record"
 	"prefdt/inference/slot"
 	"prefdt/telemetry"
@@ -27,7 +28,7 @@ func (l *Leader) runSlot(ctx context.Context) {
 	if ctx.Err() != nil {
 		return // with a part of the reports, and for a fleet whose links may be cut, nothing is decided
 	}
-	l.expireResults(n)
+	expireResults(n, &l.account, &l.users)
 	l.waitForCommit()
 	views := l.fleet.Views()
 	names := l.pace.limit(&l.users, &l.current.snapshot, l.buildSnapshot(n, views), l.Clock.Now(), l.current.decideBy)
@@ -178,9 +179,9 @@ func (l *Leader) handleUserMessage(r link.UserMessage, inTime bool) {
 }
 
 // expireResults closes the results of slot n-2; the next offer is based on them.
-func (l *Leader) expireResults(n int) {
-	for _, e := range l.account.ExpireResults(n) {
-		l.users.ObserveSlot(e.Tasks, e.Unreported)
+func expireResults(n int, a *account.Account, u *users.Users) {
+	for _, e := range a.ExpireResults(n) {
+		u.ObserveSlot(e.Tasks, e.Unreported)
 	}
 }
 
@@ -338,17 +339,11 @@ func (l *Leader) settle(n int) (rows []account.Row, views []fleet.View) {
 		l.current.lastRow = rows[i]
 	}
 	l.schedule.Advance(n, l.Clock.Now())
-	l.setClockReferences(l.schedule.StartOf(l.schedule.Current()), views)
+	setClockReferences(&l.schedule, l.schedule.StartOf(l.schedule.Current()), views)
 	if n >= l.Config.Slots-1 {
 		l.schedule.End()
 		from := l.mission.Phase()
 		views = l.performEffect(from, l.mission.SlotsOver(), views) // no effect if the mission was stopped in the last slot
 	}
 	return rows, views
-}
-
-// setClockReferences records the autopilots' times at a moment: those clocks run on
-// while the leader restarts.
-func (l *Leader) setClockReferences(at time.Duration, views []fleet.View) {
-	l.schedule.SetReferences(clockReadings(views), views[0].AtS-at.Seconds()*l.Config.SpeedFactor())
 }
