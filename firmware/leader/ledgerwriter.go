@@ -135,20 +135,18 @@ func (l *Leader) keepWithoutLedger(waitedS float64) {
 // handleCommit publishes the status after a settlement. A disk that fails in flight
 // ends the mission: the aircraft return without the ledger.
 func (l *Leader) handleCommit(err error) {
-	l.ledgerWriter.pending = nil
-	l.ledgerWriter.lastWriteMS = float64(l.Clock.Now()-l.ledgerWriter.beganAt) / float64(time.Millisecond)
-	settled := l.ledgerWriter.settled
-	l.ledgerWriter.settled = nil
+	w := &l.ledgerWriter
+	settled := w.settled
+	w.pending, w.settled, w.lastWriteMS = nil, nil, float64(l.Clock.Now()-w.beganAt)/float64(time.Millisecond)
 	if err != nil {
 		l.Log.Error("settlement could not be written", "reason", err)
-		from := l.mission.Phase()
-		l.publish(l.status(l.performEffect(from, l.mission.DiskFailed(), l.fleet.Views())))
+		l.publish(l.status(l.performEffect(l.mission.Phase(), l.mission.DiskFailed(), l.fleet.Views())))
 		return
 	}
-	l.ledgerWriter.durable, l.ledgerWriter.rows = l.ledgerWriter.writing, nil
-	l.fleet.SetDurable(l.ledgerWriter.fleet)
-	l.duty.sendLeaving(l.ledgerWriter.fleet, l.fleet, l.Log)
-	l.ledgerWriter.startFiling(&l.mission, l.fleet.Views(), l.Log)
+	w.durable, w.rows = w.writing, nil
+	l.fleet.SetDurable(w.fleet)
+	l.duty.sendLeaving(w.fleet, l.fleet, l.Log)
+	w.startFiling(&l.mission, l.fleet.Views(), l.Log)
 	l.publish(l.statusAfter(settled))
 }
 
