@@ -293,16 +293,16 @@ func (f *Fleet) tick() {
 		vehicles, of, streamed = append(vehicles, v), append(of, a), append(streamed, stream)
 	}
 	verdicts := f.envelopeChecker.Check(vehicles, limits)
-	for i := range of {
+	for i, a := range of {
 		v := &vehicles[i]
-		if streamed[i] && !v.Controlled { // not received: the others give way, it holds
+		switch {
+		case !streamed[i]:
+			verdicts[i] = envelope.Kept
+		case !v.Controlled: // not received: the others give way, it holds
 			v.Hold(limits)
 			verdicts[i] = envelope.Held
 		}
-		if !streamed[i] {
-			verdicts[i] = envelope.Kept
-		}
-		of[i].updateHeldAt(now, verdicts[i], v)
+		a.updateHeldAt(now, verdicts[i], v)
 		if !streamed[i] {
 			continue
 		}
@@ -312,7 +312,7 @@ func (f *Fleet) tick() {
 		case envelope.Held:
 			f.counts.Held++
 		}
-		if a := of[i]; f.send(a.link, a.channel, a, f.setpointMessage(a, v)) {
+		if f.send(a.link, a.channel, a, f.setpointMessage(a, v)) {
 			f.counts.Setpoints++
 		}
 	}
