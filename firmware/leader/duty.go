@@ -10,6 +10,7 @@ import (
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/mission"
 	"prefdt/inference/duty"
+	"prefdt/inference/record"
 	"prefdt/inference/slot"
 	"prefdt/telemetry"
 )
@@ -164,7 +165,7 @@ const awaySlots = 2.0
 // keep what the plan leaves for the slots.
 func (l *Leader) planFor(d *dutyPlan, a *account.Account, views []fleet.View) {
 	if d.planner == nil {
-		d.planner = l.newPlanner(duty.State{})
+		d.planner = l.Policy.newPlanner(duty.State{}, l.recorder())
 	}
 	in, bounds := &d.input, a.Bounds()
 	objective := a.Objective()
@@ -322,11 +323,11 @@ func (d *dutyPlan) state() *duty.State {
 }
 
 // newPlanner is one that continues a state.
-func (l *Leader) newPlanner(s duty.State) *duty.Planner {
-	p := duty.New(&l.Policy.Physics, l.Policy.UserPrior, l.Policy.MaxPriceSPerJ)
-	p.Restore(s)
-	l.recorder().BeginPlanner(s)
-	return p
+func (p *Policy) newPlanner(s duty.State, r *record.Writer) *duty.Planner {
+	planner := duty.New(&p.Physics, p.UserPrior, p.MaxPriceSPerJ)
+	planner.Restore(s)
+	r.BeginPlanner(s)
+	return planner
 }
 
 // part is an aircraft's in the mission, by its name on the wire.

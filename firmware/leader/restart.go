@@ -42,7 +42,7 @@ func (l *Leader) beginOrContinue(s ledger.State, found bool) error {
 	l.account.Restore(s.Account)
 	l.users.Restore(s.Users)
 	if s.Duty != nil {
-		l.duty.planner = l.newPlanner(*s.Duty)
+		l.duty.planner = l.Policy.newPlanner(*s.Duty, l.recorder())
 	}
 	l.current.setting = l.account.Objective().Setting()
 	l.fleet.Restore(s.Fleet)
@@ -230,11 +230,8 @@ func (l *Leader) rejoinAircraft(views []fleet.View) []fleet.View {
 		return views
 	}
 	for i := range views {
-		v := &views[i]
-		if v.Phase != fleet.PhaseRejoining {
-			continue
-		}
-		switch {
+		switch v := &views[i]; {
+		case v.Phase != fleet.PhaseRejoining:
 		case !l.Config.Flight.ResumeAfterRestart:
 			l.fleet.HandToPilot(v.Number, "resume_after_restart is false")
 		case !v.Fresh && l.current.iterations > rejoinIterations:

@@ -327,7 +327,7 @@ func (l *Leader) commandFleet(views []fleet.View) {
 
 // publishDecisions sends each user with a task its decision, where to compute, and returns
 // how many. From decide_by_ms on a user has taken the offer, and ignores a decision: those are
-// counted with the users that limitUsers took out, and the first slot that has any is warned of.
+// counted with the users that pace.limit took out, and the first slot that has any is warned of.
 func (l *Leader) publishDecisions(n int, names []string) (sent int) {
 	s := &l.current.snapshot
 	finished := true
