@@ -180,8 +180,8 @@ func (l *Leader) planFor(d *dutyPlan, a *account.Account, views []fleet.View) {
 	in.SlotErrorJ = objective.State().RelativeStdDev * in.FlightW
 	d.climbJ = d.climbJ[:0]
 	for i := range views {
-		x, climbJ := l.dutyAircraft(a, &views[i])
-		in.FleetJ -= climbJ
+		x, climbJ := l.dutyAircraft(a, &views[i]), l.climbJ(a, &views[i])
+		x.LeftJ, in.FleetJ = max(x.LeftJ-climbJ, 0), in.FleetJ-climbJ
 		in.Aircraft, d.climbJ = append(in.Aircraft, x), append(d.climbJ, climbJ)
 	}
 	plan := d.planner.Plan(in)
@@ -200,9 +200,20 @@ func climbsYet(m *mission.Mission, v *fleet.View) bool {
 	return !m.InSlots() && (m.Phase() == telemetry.StateIdle || v.UnderCommand())
 }
 
-// dutyAircraft is an aircraft as the plan needs it: of one that climbs, as it will be at its start, with what its climb and its way
-// there take of the bounds.
-func (l *Leader) dutyAircraft(a *account.Account, v *fleet.View) (x duty.Aircraft, climbJ float64) {
+// climbJ is what its climb and its way to its start take of the bounds; 0 where they are behind it.
+func (l *Leader) climbJ(a *account.Account, v *fleet.View) float64 {
+	if !climbsYet(&l.mission, v) || !a.Bounds().Landed() {
+		return 0
+	}
+	there, start := *v, l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM)
+	if !v.Located {
+		there.Position = start
+	}
+	return a.ClimbJ(&there, start)
+}
+
+// dutyAircraft is an aircraft as the plan needs it: of one that climbs, as it will be at its start.
+func (l *Leader) dutyAircraft(a *account.Account, v *fleet.View) duty.Aircraft {
 	there, bounds, start := *v, a.Bounds(), l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM)
 	switch {
 	case !v.Located: // it is taken to stand at its start until it says where
@@ -212,17 +223,11 @@ func (l *Leader) dutyAircraft(a *account.Account, v *fleet.View) (x duty.Aircraf
 	}
 	climbs := climbsYet(&l.mission, v)
 	if climbs {
-		if from := *v; bounds.Landed() {
-			if !v.Located {
-				from.Position = start
-			}
-			climbJ = a.ClimbJ(&from, start)
-		}
 		there.Position = start
 	}
-	x = duty.Aircraft{
+	x := duty.Aircraft{
 		Number: v.Number, Position: there.Position, Home: *there.Home, CPUHz: l.workers.CPUHz(v.Number, l.Clock.Now()),
-		LeftJ: max(a.PackLeftJ(v)-climbJ, 0),
+		LeftJ: a.PackLeftJ(v),
 		// In a hold, and while nobody could object, an aircraft leaves for its reserve alone.
 		Stays: !bounds.MayLand() || l.mission.Phase() == telemetry.StateHolding || !l.mqtt.Connected(),
 		Left:  !climbs && (!v.Flying || v.Homeward),
@@ -232,7 +237,7 @@ func (l *Leader) dutyAircraft(a *account.Account, v *fleet.View) (x duty.Aircraf
 		x.ReturnJ, x.DescentJ = way.CruiseJ, way.HoverJ
 		x.HomeErrorJ = a.Objective().State().RelativeStdDev * way.TotalJ()
 	}
-	return x, climbJ
+	return x
 }
 
 // homewardJ is what those take in the budget's scope that left and are still in the air.
