@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -41,11 +42,14 @@ func NewKey(path string) (public string, err error) {
 	return public, nil
 }
 
-// ReadKey reads a private key file.
+// ReadKey reads a private key file. A public key has the same form: where its name or the file beside it shows one, it is refused.
 func ReadKey(path string) (ed25519.PrivateKey, error) {
 	text, err := ReadPrivate(path)
 	if err != nil {
 		return nil, fmt.Errorf("read key: %w", err)
+	}
+	if public, _ := os.ReadFile(strings.TrimSuffix(path, ".key") + ".pub"); strings.HasSuffix(path, ".pub") || bytes.Equal(text, public) {
+		return nil, fmt.Errorf("read key %s: it is the public key, which everybody may know; want its NAME.key", path)
 	}
 	seed, err := parseKey(strings.TrimSpace(string(text)))
 	if err != nil {

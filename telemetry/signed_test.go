@@ -1,6 +1,7 @@
 package telemetry
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"encoding/base64"
 	"encoding/json"
@@ -212,6 +213,24 @@ func TestClaimedID(t *testing.T) {
 	} {
 		if got := ClaimedID([]byte(payload)); got != want {
 			t.Errorf("%s: %q, want %q", payload, got, want)
+		}
+	}
+}
+
+// A public key has the form of a private one, and everybody may know it.
+func TestPublicKeySignsNothing(t *testing.T) {
+	dir := t.TempDir()
+	line, err := NewKey(filepath.Join(dir, "leader.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"leader.key", "leader.pub"} {
+		path := filepath.Join(dir, name)
+		if err := cmp.Or(os.WriteFile(path, []byte(line+"\n"), 0o600), os.Chmod(path, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadKey(path); err == nil || !strings.Contains(err.Error(), "it is the public key") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

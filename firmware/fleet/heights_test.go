@@ -114,6 +114,26 @@ func TestHeightJumpsInPackedFrames(t *testing.T) {
 	}
 }
 
+// A leader that was stopped reads at once what waited: the newest of it was sent long before, and is no newer position's time.
+func TestHeightJumpsAfterAStall(t *testing.T) {
+	for _, jumpM := range []float64{-85, 60} {
+		e := newEstimated(t)
+		e.fly(20*time.Second, nil)
+		e.clock.Advance(8 * time.Second)
+		for range 10 {
+			e.bootMS += 100
+			e.transmit(e.positionMessage())
+		}
+		e.bootMS += 7000
+		e.fly(time.Second, nil)
+		e.offM = jumpM
+		e.fly(20*time.Second, nil)
+		if got := e.view(); math.Abs(e.trueUpM-100) > 4 || math.Abs(got.HeightJumpedM-jumpM) > 2 {
+			t.Errorf("%+.0f m: at %.0f m, jumped by %.1f m", jumpM, e.trueUpM, got.HeightJumpedM)
+		}
+	}
+}
+
 // One that jumps while no leader lives: what was saved shows it.
 func TestHeightJumpsDuringARestart(t *testing.T) {
 	e := newEstimated(t)

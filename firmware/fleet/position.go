@@ -540,6 +540,9 @@ func (w *heightWitness) witness(f *Fleet, a *aircraft, s *positionSample) {
 	switch {
 	case a.inAir():
 		jumpedM, sinceMS := w.add(s)
+		// What waited in a buffer was received later than it was sent, and the next may follow by all of that.
+		lastMS := a.bootMS + float64(int32(w.last.bootMS-uint32(int64(a.bootMS))))
+		w.last.receivedS = a.clockRate.sentS(lastMS, w.last.receivedS)
 		if jumpedM == 0 {
 			break
 		}

@@ -208,6 +208,7 @@ func (d *dangerList) addMission(s *telemetry.Status) {
 	}
 	ask := "ask for a larger budget"
 	switch holds := s.State == telemetry.StateHolding; {
+	case s.State == telemetry.StateDone: // no budget is accepted any more
 	case s.Saturated && s.CoveredUntilSlot != nil && s.BudgetJ != nil && *s.BudgetJ >= s.FloorJ:
 		d.addFleet(unmet, "saturated", "SATURATED: the packs do not last to the last slot", ask)
 	case s.Saturated:

@@ -221,6 +221,9 @@ func snapshotOfStarts(c *config.Config, k physics.Constants) *slot.Snapshot {
 // stateDir tries the state directory and looks into its ledger.
 func (p *preflight) stateDir() {
 	dir := p.config.StateDir
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+		defer os.Remove(dir) // the leader's own user makes it
+	}
 	if p.fails("state", os.MkdirAll(dir, 0o750)) {
 		return
 	}
@@ -312,6 +315,11 @@ func (p *preflight) commandKeys() {
 		p.add(ResultFail, "commands", "%s", p.config.NoCommands())
 	default:
 		p.add(ResultOK, "commands", "%d keys, unsigned commands are refused", len(keys))
+	}
+	if path := p.config.LeaderKeyFile; path != "" {
+		if _, err := telemetry.ReadKey(path); !p.fails("leader key", err) {
+			p.add(ResultOK, "leader key", "%s signs answers and statuses", path)
+		}
 	}
 	b := p.config.Broker
 	for _, f := range []struct{ item, path string }{{"key file", b.Key}, {"password file", b.PasswordFile}} {

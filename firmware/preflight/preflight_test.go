@@ -260,6 +260,8 @@ func TestCheckFails(t *testing.T) {
 		twoAircraft, later := t.TempDir(), t.TempDir()
 		writeLedger(t, twoAircraft, idle("first", 1, 2))
 		writeLedger(t, later, idle("first", 1), idle("m-later", 1))
+		public := filepath.Join(t.TempDir(), "leader.pub")
+		os.WriteFile(public, []byte(strings.Repeat("A", 43)+"=\n"), 0o600)
 		taken, err := r.Network.Program("another").Socket("127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -279,6 +281,8 @@ func TestCheckFails(t *testing.T) {
 			{"damaged ledger", "state_dir: " + damaged, "ledger", preflight.ResultFail, "damaged"},
 			{"broker away", "broker: {url: \"tcp://127.0.0.1:1\"}", "broker", preflight.ResultFail, "tcp://127.0.0.1:1 unreachable"},
 			{"no command accepted", "commands: {unsigned: \"no\"}", "commands", preflight.ResultFail, "no command is accepted"},
+			{"a public key for the leader's, no broker", "leader_key: " + public + "\nbroker: {url: \"tcp://127.0.0.1:1\"}", "leader key",
+				preflight.ResultFail, "it is the public key"},
 			{"every command accepted", "commands: {unsigned: \"yes\"}", "commands", preflight.ResultWarn, "anyone"},
 			{"autopilot away", "aircraft: [{system_id: 9, endpoint: \"udp-listen:" + r.FreeAddress() + "\"}]", "aircraft 1",
 				preflight.ResultFail, "has to send to UDP port"},

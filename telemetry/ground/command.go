@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -252,9 +253,10 @@ func (t *tool) sendUntilReady(m telemetry.Mission, wait time.Duration) error {
 		if s := x.Status(); s != nil {
 			aircraft = len(s.Aircraft)
 		}
-		if text := command.Waiting(refused.reason, aircraft); text != last {
+		text := command.Waiting(refused.reason, aircraft)
+		if kind := numbers.ReplaceAllString(text, "#"); kind != last { // seconds that pass are no news
 			fmt.Fprintln(t.Stderr, text)
-			last = text
+			last = kind
 		}
 		select {
 		case <-time.After(between):
@@ -264,6 +266,8 @@ func (t *tool) sendUntilReady(m telemetry.Mission, wait time.Duration) error {
 		m.ID = t.newID("m")
 	}
 }
+
+var numbers = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
 
 // refusedError is the leader's refusal of a command.
 type refusedError struct{ text, reason string }

@@ -452,7 +452,7 @@ func TestStartWaits(t *testing.T) {
 		stdout   string
 		stderr   string // its beginning
 	}{
-		"not ready twice": {nil, []string{early, early}, 0, 3, "mission start accepted from slot 0\n",
+		"not ready twice": {nil, []string{early, strings.Replace(early, "5 s", "5.5 s", 1)}, 0, 3, "mission start accepted from slot 0\n",
 			"waiting for autopilots (1 of 2 ready): aircraft 2: was received for less than the 5 s that readiness takes\n"},
 		"once":          {[]string{"-wait", "0"}, []string{early, early}, 3, 1, "", "ground mission: mission start refused: " + early},
 		"an id is once": {[]string{"-id", "m1"}, []string{early, early}, 3, 1, "", "ground mission: mission start refused: " + early},

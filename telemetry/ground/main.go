@@ -205,7 +205,8 @@ func keygen(t *tool) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(t.Stdout, "wrote %s, which stays here\nIf a crew signs with it, commands.keys in leader.yaml gets\n  %s: %s\nIf it is the "+
+	fmt.Fprintf(t.Stdout, "wrote %s, which stays here, and its public key beside it (.pub)\nIf a crew signs with it, commands.keys in "+
+		"leader.yaml gets\n  %s: %s\nIf it is the "+
 		"leader's own (leader_key), leader_keys in each ground.yaml gets, with the fleet's name,\n  FLEET: %[3]s\n", *out, name, public)
 	return nil
 }
