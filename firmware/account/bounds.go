@@ -211,6 +211,16 @@ func arrivalS(v *fleet.View) float64 {
 	return arriveAtHomeS + (arriveS-arriveAtHomeS)*min(v.Home.Sub(v.Position).Norm()/brakesM, 1)
 }
 
+// WaysHomeJ is what the fleet is still to take of a budget to touchdown.
+func (a *Account) WaysHomeJ(views []fleet.View) (sumJ float64) {
+	for i := range views {
+		if v := &views[i]; a.bounds != nil && a.bounds.Landed() && v.InAir && v.Located {
+			sumJ += a.WayHome(v).TotalJ()
+		}
+	}
+	return sumJ
+}
+
 // expectedWayHome is that at multiplier 1 by the closed form, without a wait.
 func (a *Account) expectedWayHome(v *fleet.View) Leg {
 	if v.Phase == fleet.PhaseLanding {

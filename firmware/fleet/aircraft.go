@@ -11,6 +11,7 @@ import (
 	"prefdt/firmware/energy"
 	"prefdt/firmware/height"
 	"prefdt/inference/physics"
+	"prefdt/telemetry"
 )
 
 // LostAfterS is how long an aircraft is silent before it is lost (docs/wire.md).
@@ -142,37 +143,6 @@ func (a *aircraft) handleMessage(f *Fleet, now float64, m message.Message) {
 	case *common.MessageCommandAck:
 		a.handleCommandAck(f, now, m)
 	}
-}
-
-// batteryStatusAbsent is whether no BATTERY_STATUS comes any more, by its own clock too: after a stall of the leader those are
-// received late that were sent meanwhile.
-func (a *aircraft) batteryStatusAbsent(now float64) bool {
-	if now-a.batteryStatusS <= batteryAbsentS {
-		return false
-	}
-	elapsedS := a.bootS(now) - a.batteryStatusBootS
-	return !(a.batteryStatusBootS > 0 && elapsedS >= 0 && elapsedS <= batteryAbsentS)
-}
-
-func (a *aircraft) updateBattery(f *Fleet, now float64, r energy.Reading, consumedMAh int32) {
-	r.BootS = a.bootS(now)
-	a.batteryReading = r
-	a.meter.AddReading(now, a.meter.WithCharge(r, consumedMAh))
-	if c := a.meter.Charge(); !math.IsNaN(c) { // a jump counts from the second message: one outlier sends no aircraft home
-		if points := math.Round(100 * (a.charge - c)); points != 0 { // also of one that was not known
-			a.chargeFromJ = a.meter.DrawnJ(now)
-		}
-		a.charge = c
-	}
-	a.updatePack(f, now)
-}
-
-// chargeDrawnJ is what was drawn since the charge came to be what it is.
-func (a *aircraft) chargeDrawnJ(now float64) float64 {
-	if drawnJ := a.meter.DrawnJ(now) - a.chargeFromJ; drawnJ > 0 {
-		return drawnJ
-	}
-	return 0
 }
 
 func (a *aircraft) handlePosition(f *Fleet, now float64, m *common.MessageGlobalPositionInt) {
@@ -314,162 +284,77 @@ func (a *aircraft) landsAtM() height.AboveOrigin {
 	return a.ground.low
 }
 
-// possiblePath has the corners of the path on which it may be, the last of them its
-// likeliest position. A silent aircraft may have stopped at its last position or flown
-// on, for as long as its own hold takes; and where it comes home by itself, it may be
-// anywhere on the way there. One that brakes is still to fly on.
-func (a *aircraft) possiblePath(now float64) []physics.Position {
-	switch at := a.positionAt(now); {
-	case !a.located:
-		return a.lastKnownTrack
-	case a.silent(now):
-	case a.brakes():
-		return []physics.Position{at.Add(a.onwards(a.params.kind().fliesOnM(&a.params, a.velocity.Norm(), false))), at}
-	case a.role() == RoleReturn && a.inAir() && a.home != nil:
-		return a.returnsNext(at)
-	default:
-		return []physics.Position{at}
-	}
-	path := []physics.Position{a.position, a.flownTo(now)}
-	if does := a.doneAlone(now); a.home != nil && does.Role == RoleReturn {
-		if does.Retraces {
-			path = append(slices.Clone(a.cameBy), path...)
-		}
-		path = append(path, *a.home)
-	}
-	return path
-}
-
-// doneAlone is what it does by now, if it was left alone when its last position was received.
-func (a *aircraft) doneAlone(now float64) Alone {
-	in, silentS := a.role(), now-a.positionS
-	if in == RoleReturn {
-		return Alone{Role: in, Retraces: a.retraces()}
-	}
-	does := a.params.Alone(LeftByLink, in)
-	switch {
-	case silentS <= max(does.AfterS, staleAfterS): // until then setpoints are sent
-		return Alone{Role: in}
-	case does.Role == RoleHold && a.mayBeLow(now):
-		return a.params.Alone(LeftByBattery, in)
-	}
-	return does
-}
-
-// mayBeLow is whether its pack may be low by now, by its last charge and what was drawn since, with some to spare.
-func (a *aircraft) mayBeLow(now float64) bool {
-	const criticalCharge, spare = 0.07, 0.1
-	drawn := (a.meter.DrawnJ(now) - a.meter.LastReading().ReadJ) / a.meter.CapacityJ
-	return !(a.charge-drawn > positiveOr(a.params.CriticalCharge, criticalCharge)+spare)
-}
-
-// retraces is whether it returns in another mode than straight home.
-func (a *aircraft) retraces() bool {
-	return a.role() == RoleReturn && a.mode != a.params.kind().mode(RoleReturn)
-}
-
-const cornerM = 5.0 // between two corners of a way that is remembered
-
-// corners are those of a way without which it would be off by more than a metre (Douglas and Peucker 1973): what is saved of it.
-func corners(way []physics.Position) []physics.Position {
-	const offM = 1.0
-	if len(way) < 3 {
-		return way
-	}
-	last := len(way) - 1
-	at, mostM := 0, offM
-	for i := 1; i < last; i++ {
-		if d := distanceToPath(way[i], []physics.Position{way[0], way[last]}); d > mostM {
-			at, mostM = i, d
-		}
-	}
-	if at == 0 {
-		return []physics.Position{way[0], way[last]}
-	}
-	return append(corners(way[:at+1]), corners(way[at:])[1:]...)
-}
-
-// appendWay appends the straight way to a corner, as it is remembered.
-func appendWay(way []physics.Position, to physics.Position) []physics.Position {
-	if len(way) > 0 {
-		from := way[len(way)-1]
-		d := to.Sub(from)
-		steps := math.Ceil(d.Norm() / cornerM)
-		for k := 1.0; k < steps; k++ {
-			way = append(way, from.Add(d.Scale(k/steps)))
-		}
-	}
-	return append(way, to)
-}
-
-// rememberWay remembers the way on which it came, without its loops, where its autopilot does so too: as exactly as that, or with
-// more of them. After mostCorners that remembers none any more, and returns straight.
-func (a *aircraft) rememberWay() {
-	const meetsM, backM, mostCorners = 1, 3, 4096
-	switch {
-	case !a.armed || !a.params.kind().traits().retraces:
-		a.cameBy = nil
-		return
-	case len(a.cameBy) == mostCorners || len(a.cameBy) > 0 && a.position.Sub(a.cameBy[len(a.cameBy)-1]).Norm() < cornerM:
-		return
-	}
-	within := float64(meetsM)
-	if a.retraces() {
-		within = backM
-	}
-	if i := slices.IndexFunc(a.cameBy, func(p physics.Position) bool { return p.Sub(a.position).Norm() < within }); i >= 0 {
-		a.cameBy = a.cameBy[:i]
-	}
-	a.cameBy = append(a.cameBy, a.position)
-}
-
-// returnsNext has the corners of the way on which an aircraft that returns by itself may come in the next seconds, and then where it
-// is: it turns and speeds up without a word.
-func (a *aircraft) returnsNext(at physics.Position) (path []physics.Position) {
-	const aheadS, gainsMPS = 4.5, 4 // speed gained, in the mean of these seconds
-	leftM := aheadS * min(a.velocity.Norm()+gainsMPS, positiveOr(a.params.SpeedMaxMPS, 15))
-	corners := []physics.Position{*a.home}
-	if a.retraces() {
-		corners = append(corners, a.cameBy...)
-	}
-	path = append(path, at)
-	for _, corner := range slices.Backward(corners) {
-		way := corner.Sub(path[len(path)-1])
-		share := min(1, leftM/math.Max(way.Norm(), 1e-9))
-		path = append(path, path[len(path)-1].Add(way.Scale(share)))
-		if leftM -= way.Norm(); leftM <= 0 {
-			break
-		}
-	}
-	slices.Reverse(path)
-	return path
-}
-
-// brakes is whether its own hold, or its landing, is about to stop it.
-func (a *aircraft) brakes() bool {
-	r := a.role()
-	return a.inAir() && (r == RoleHold || r == RoleLand) && a.velocity.Norm() > stillMPS
-}
-
-// flownTo is how far a silent aircraft may have flown by now.
-func (a *aircraft) flownTo(now float64) physics.Position {
-	speed := a.velocity.Norm()
-	onM := speed * staleAfterS // of one that its pilot flies nothing more is known
-	if r := a.role(); r == RoleCommanded || r == RoleHold || r == RoleLand {
-		onM = math.Max(onM, a.params.kind().fliesOnM(&a.params, speed, r == RoleCommanded))
-	}
-	return a.position.Add(a.onwards(min(speed*max(now-a.positionS, 0), onM)))
-}
-
-// onwards is a way in the direction of its velocity.
-func (a *aircraft) onwards(wayM float64) physics.Position {
-	return a.velocity.Scale(wayM / math.Max(a.velocity.Norm(), 1e-9))
-}
-
 // bootS is the autopilot's time since boot, 0 if its position is not recent.
 func (a *aircraft) bootS(now float64) float64 {
 	if !a.located || a.silent(now) {
 		return 0
 	}
 	return (a.bootMS + (now-a.positionS)*a.clockRate.msPerS()) / 1000
+}
+
+// checkReception detects a lost aircraft, and requests messages that do not arrive:
+// HEARTBEAT, streams, parameters.
+func (a *aircraft) checkReception(f *Fleet, now float64) {
+	a.forgetOld(now)
+	if a.received && !a.lost && now-a.receivedS > LostAfterS {
+		a.lost = true
+		f.Log.Error("aircraft lost", "aircraft", a.number, "unheard_s", now-a.receivedS)
+		if a.phase != PhaseIdle {
+			a.handToPilot(f, telemetry.ReasonLost)
+		}
+	}
+	if a.lost && now-a.receivedS < staleAfterS {
+		a.lost = false
+		f.Log.Warn("aircraft received again", "aircraft", a.number)
+	}
+	if a.textChunks.id != 0 && now-a.textChunks.receivedS > commandRetryS {
+		a.finishStatusText(f, now) // its last chunk was lost, or is exactly full
+	}
+	if a.channel == nil {
+		return
+	}
+	if !a.heartbeatFresh(now) && now-a.receivedS < staleAfterS {
+		f.requestMessages(a.link, a.channel, a, &common.MessageHeartbeat{})
+	}
+	if now-a.requestedS < requestIntervalS {
+		return
+	}
+	for _, name := range a.params.missing() {
+		f.send(a.link, a.channel, a, &common.MessageParamRequestRead{ParamId: name, ParamIndex: -1})
+		a.requestedS = now
+	}
+	a.params.optionalRequests++
+	for _, s := range streams {
+		if now-s.receivedS(a) < 1 && a.requestRounds > 0 {
+			continue
+		}
+		f.send(a.link, a.channel, a, &common.MessageCommandLong{Command: common.MAV_CMD_SET_MESSAGE_INTERVAL,
+			Param1: float32(s.message.GetID()), Param2: s.periodUS})
+		a.requestedS = now
+	}
+	a.requestRounds++
+}
+
+func (f *Fleet) requestMessages(l *endpointLink, c *gomavlib.Channel, a *aircraft, wanted ...message.Message) {
+	const intervalS = 0.25
+	now := f.nowS()
+	if a.messageRequestedS > 0 && now-a.messageRequestedS < intervalS {
+		return
+	}
+	a.messageRequestedS = now
+	for _, m := range wanted {
+		f.send(l, c, a, &common.MessageCommandLong{Command: common.MAV_CMD_REQUEST_MESSAGE, Param1: float32(m.GetID())})
+	}
+}
+
+// handleReboot resets what was received from an autopilot before its reboot. An order of the crew since then goes on: its positions show
+// the reboot later than its HEARTBEATs did.
+func (a *aircraft) handleReboot(f *Fleet, bootedS float64) {
+	f.Log.Error("autopilot rebooted", "aircraft", a.number)
+	a.params, a.clockRate, a.batteryIDs = Parameters{autopilot: a.params.autopilot, leader: a.params.leader}, clockRate{}, nil
+	a.requestRounds = 0
+	if a.phase != PhaseIdle && a.engagedS <= bootedS {
+		a.handToPilot(f, "rebooted")
+		a.pilotReason = "rebooted" // which also disarmed it, or changed its mode
+	}
 }

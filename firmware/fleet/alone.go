@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"prefdt/firmware/envelope"
 	"prefdt/firmware/height"
 	"prefdt/inference/physics"
 )
@@ -179,4 +180,161 @@ func ReturnsApart(views []View, altitudeM float64) (meet []int, set []string) {
 		return nil, nil
 	}
 	return meet, set
+}
+
+// possiblePath has the corners of the path on which it may be, the last of them its
+// likeliest position. A silent aircraft may have stopped at its last position or flown
+// on, for as long as its own hold takes; and where it comes home by itself, it may be
+// anywhere on the way there. One that brakes is still to fly on.
+func (a *aircraft) possiblePath(now float64) []physics.Position {
+	switch at := a.positionAt(now); {
+	case !a.located:
+		return a.lastKnownTrack
+	case a.silent(now):
+	case a.brakes():
+		return []physics.Position{at.Add(a.onwards(a.params.kind().fliesOnM(&a.params, a.velocity.Norm(), false))), at}
+	case a.role() == RoleReturn && a.inAir() && a.home != nil:
+		return a.returnsNext(at)
+	default:
+		return []physics.Position{at}
+	}
+	path := []physics.Position{a.position, a.flownTo(now)}
+	if does := a.doneAlone(now); a.home != nil && does.Role == RoleReturn {
+		if does.Retraces {
+			path = append(slices.Clone(a.cameBy), path...)
+		}
+		path = append(path, *a.home)
+	}
+	return path
+}
+
+// doneAlone is what it does by now, if it was left alone when its last position was received.
+func (a *aircraft) doneAlone(now float64) Alone {
+	in, silentS := a.role(), now-a.positionS
+	if in == RoleReturn {
+		return Alone{Role: in, Retraces: a.retraces()}
+	}
+	does := a.params.Alone(LeftByLink, in)
+	switch {
+	case silentS <= max(does.AfterS, staleAfterS): // until then setpoints are sent
+		return Alone{Role: in}
+	case does.Role == RoleHold && a.mayBeLow(now):
+		return a.params.Alone(LeftByBattery, in)
+	}
+	return does
+}
+
+// mayBeLow is whether its pack may be low by now, by its last charge and what was drawn since, with some to spare.
+func (a *aircraft) mayBeLow(now float64) bool {
+	const criticalCharge, spare = 0.07, 0.1
+	drawn := (a.meter.DrawnJ(now) - a.meter.LastReading().ReadJ) / a.meter.CapacityJ
+	return !(a.charge-drawn > positiveOr(a.params.CriticalCharge, criticalCharge)+spare)
+}
+
+// flownTo is how far a silent aircraft may have flown by now.
+func (a *aircraft) flownTo(now float64) physics.Position {
+	speed := a.velocity.Norm()
+	onM := speed * staleAfterS // of one that its pilot flies nothing more is known
+	if r := a.role(); r == RoleCommanded || r == RoleHold || r == RoleLand {
+		onM = math.Max(onM, a.params.kind().fliesOnM(&a.params, speed, r == RoleCommanded))
+	}
+	return a.position.Add(a.onwards(min(speed*max(now-a.positionS, 0), onM)))
+}
+
+// onwards is a way in the direction of its velocity.
+func (a *aircraft) onwards(wayM float64) physics.Position {
+	return a.velocity.Scale(wayM / math.Max(a.velocity.Norm(), 1e-9))
+}
+
+// brakes is whether its own hold, or its landing, is about to stop it.
+func (a *aircraft) brakes() bool {
+	r := a.role()
+	return a.inAir() && (r == RoleHold || r == RoleLand) && a.velocity.Norm() > stillMPS
+}
+
+// returnsNext has the corners of the way on which an aircraft that returns by itself may come in the next seconds, and then where it
+// is: it turns and speeds up without a word.
+func (a *aircraft) returnsNext(at physics.Position) (path []physics.Position) {
+	const aheadS, gainsMPS = 4.5, 4 // speed gained, in the mean of these seconds
+	leftM := aheadS * min(a.velocity.Norm()+gainsMPS, positiveOr(a.params.SpeedMaxMPS, 15))
+	corners := []physics.Position{*a.home}
+	if a.retraces() {
+		corners = append(corners, a.cameBy...)
+	}
+	path = append(path, at)
+	for _, corner := range slices.Backward(corners) {
+		way := corner.Sub(path[len(path)-1])
+		share := min(1, leftM/math.Max(way.Norm(), 1e-9))
+		path = append(path, path[len(path)-1].Add(way.Scale(share)))
+		if leftM -= way.Norm(); leftM <= 0 {
+			break
+		}
+	}
+	slices.Reverse(path)
+	return path
+}
+
+// retraces is whether it returns in another mode than straight home.
+func (a *aircraft) retraces() bool {
+	return a.role() == RoleReturn && a.mode != a.params.kind().traits().modes[RoleReturn]
+}
+
+const cornerM = 5.0 // between two corners of a way that is remembered
+
+// rememberWay remembers the way on which it came, without its loops, where its autopilot does so too: as exactly as that, or with
+// more of them. After mostCorners that remembers none any more, and returns straight.
+func (a *aircraft) rememberWay() {
+	const meetsM, backM, mostCorners = 1, 3, 4096
+	switch {
+	case !a.armed || !a.params.kind().traits().retraces:
+		a.cameBy = nil
+		return
+	case len(a.cameBy) == mostCorners || len(a.cameBy) > 0 && a.position.Sub(a.cameBy[len(a.cameBy)-1]).Norm() < cornerM:
+		return
+	}
+	within := float64(meetsM)
+	if a.retraces() {
+		within = backM
+	}
+	if i := slices.IndexFunc(a.cameBy, func(p physics.Position) bool { return p.Sub(a.position).Norm() < within }); i >= 0 {
+		a.cameBy = a.cameBy[:i]
+	}
+	a.cameBy = append(a.cameBy, a.position)
+}
+
+// corners are those of a way without which it would be off by more than a metre (Douglas and Peucker 1973): what is saved of it.
+func corners(way []physics.Position) []physics.Position {
+	const offM = 1.0
+	if len(way) < 3 {
+		return way
+	}
+	last := len(way) - 1
+	at, mostM := 0, offM
+	for i := 1; i < last; i++ {
+		if d := distanceToPath(way[i], []physics.Position{way[0], way[last]}); d > mostM {
+			at, mostM = i, d
+		}
+	}
+	if at == 0 {
+		return []physics.Position{way[0], way[last]}
+	}
+	return append(corners(way[:at+1]), corners(way[at:])[1:]...)
+}
+
+// appendWay appends the straight way to a corner, as it is remembered.
+func appendWay(way []physics.Position, to physics.Position) []physics.Position {
+	if len(way) > 0 {
+		from := way[len(way)-1]
+		d := to.Sub(from)
+		steps := math.Ceil(d.Norm() / cornerM)
+		for k := 1.0; k < steps; k++ {
+			way = append(way, from.Add(d.Scale(k/steps)))
+		}
+	}
+	return append(way, to)
+}
+
+func distanceToPath(p physics.Position, path []physics.Position) float64 {
+	nearest, _ := envelope.NearestOnPath(p, path)
+	return p.Sub(nearest).Norm()
 }

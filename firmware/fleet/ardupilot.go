@@ -31,10 +31,13 @@ const (
 type ardupilot struct{}
 
 var ardupilotTraits = traits{
-	name: "ardupilot", capacityParameter: "BATT_CAPACITY", gainPerS: 1, slowsBy: 0.5, relayedBatteryID: -1,
+	name: "ardupilot", parameters: ardupilotTable,
+	modes: map[Role]Mode{RoleArmable: copterGuided, RoleTakeoff: copterGuided, RoleCommanded: copterGuided, RoleHold: copterBrake,
+		RoleReturn: copterRTL, RoleLand: copterLand},
+	capacityParameter: "BATT_CAPACITY", gainPerS: 1, slowsBy: 0.5, relayedBatteryID: -1,
 	otherBatteries: "of one that feeds no motor set BATT2_MONITOR (BATT3_MONITOR, ...) 0; of packs that all do, have id 0 be the sum: " +
 		"BATT_MONITOR 10, with each pack on a monitor of its own",
-	takeoffRetryS: 4, preArmByMode: true, heartbeatsCount: true, restCellV: [2]float64{copterCellEmptyV, copterCellFullV},
+	takeoffRetryS: 4, preArmByMode: true, heartbeatsCount: true, restCellV: [2]float64{standardEmptyV, standardFullV},
 	retraces: true, failsafes: []failsafe{
 		{why: LeftByStream, value: func(*Parameters) int { return 0 }, does: map[int]Alone{0: {Role: RoleHold}},
 			after: "GUID_TIMEOUT", afterS: func(p *Parameters) float64 { return positiveOr(p.GuidedTimeoutS, 3) },
@@ -52,7 +55,8 @@ var ardupilotTraits = traits{
 			does: map[int]Alone{1: {Role: RoleReturn}, 2: {Role: RoleLand}, 3: {Role: RoleReturn, Retraces: true}, 4: {Role: RoleLand},
 				5: {Role: RoleReturn, Retraces: true}}, in: ledRoles},
 	},
-	climbMPS: 2.5, waitsOverHomeS: 10, returnMPS: func(p *Parameters) float64 { return positiveOr(p.SpeedMaxMPS, 10) },
+	descentShare: 1, landShare: 1, landMPS: 0.5, climbMPS: 2.5, waitsOverHomeS: 10,
+	returnMPS: func(p *Parameters) float64 { return positiveOr(p.SpeedMaxMPS, 10) },
 	returnsAt: func(upM float64) string {
 		return fmt.Sprintf("RTL_ALT %g (RTL_ALT_M %g), RTL_CONE_SLOPE 0", 100*upM, upM)
 	},
@@ -107,20 +111,6 @@ func (a *aircraft) climbsInGuided() bool {
 	}
 	unknown := a.landed == nil && (a.phase == PhaseClimbing || a.phase == PhaseRejoining && !a.restoredEngaged)
 	return unknown || a.landed != nil && *a.landed || a.reportsTakeoff
-}
-
-func (ardupilot) mode(r Role) Mode {
-	switch r {
-	case RoleArmable, RoleTakeoff, RoleCommanded:
-		return copterGuided
-	case RoleHold:
-		return copterBrake
-	case RoleReturn:
-		return copterRTL
-	case RoleLand:
-		return copterLand
-	}
-	return 0
 }
 
 func (ardupilot) setMode(m Mode) *common.MessageCommandLong {
@@ -272,8 +262,6 @@ var ardupilotTable = []parameter{
 	{name: "FENCE_ACTION", want: "any", what: "what it does outside it", set: func(p *Parameters, x float64) { p.FenceAction = int(x) }},
 }
 
-func (ardupilot) parameterTable() []parameter { return ardupilotTable }
-
 // value is a plain number, also of integers.
 func (ardupilot) value(m *common.MessageParamValue) float64 { return decimal(m.ParamValue) }
 
@@ -364,24 +352,4 @@ const (
 
 func (p *Parameters) agile() bool {
 	return p.AccelMPSS >= agileAccelMPSS && p.JerkMPSSS >= agileJerkMPSSS
-}
-
-func (ardupilot) climbS(p *Parameters, heightM float64) float64 {
-	const rampS = 7
-	return math.Max(heightM, 0)/p.climbMPS() + rampS
-}
-
-func (ardupilot) descentS(p *Parameters, heightM float64) float64 {
-	down, land, slowM := positiveOr(p.LandHighMPS, positiveOr(p.DescentMPS, 1.5)), positiveOr(p.LandMPS, 0.5),
-		positiveOr(p.LandSlowBelowM, 10)
-	heightM = math.Max(heightM, 0)
-	return math.Max(heightM-slowM, 0)/down + math.Min(heightM, slowM)/math.Min(land, down)
-}
-
-// Voltages of a cell at rest: it has no parameters for them.
-const copterCellFullV, copterCellEmptyV = 4.05, 3.6
-
-// packJ: no parameter says how many cells there are.
-func (ardupilot) packJ(p *Parameters, voltageV float64) float64 {
-	return packJ(p.CapacityMAh, 0, voltageV, copterCellFullV, copterCellEmptyV)
 }

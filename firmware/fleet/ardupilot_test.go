@@ -442,7 +442,7 @@ func TestStalledLoopReturnsNoneThroughAnother(t *testing.T) {
 		a.position, a.home = physics.Position{NorthM: 100}, &physics.Position{}
 		b := f.aircraft[1]
 		b.located, b.armed, b.landed, b.position, b.home, b.params = true, true, new(false), c.at, &c.home, a.params
-		b.mode = a.params.kind().mode(c.role)
+		b.mode = a.params.kind().traits().modes[c.role]
 		if got := f.returnsClear(a); got != c.want {
 			t.Errorf("%s: its way is clear: %v", name, got)
 		}

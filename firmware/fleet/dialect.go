@@ -30,6 +30,9 @@ func (r Role) String() string {
 	return [...]string{"other", "armable", "takeoff", "commanded", "hold", "return", "land"}[r]
 }
 
+// ComesDown is whether it is for a landing.
+func (r Role) ComesDown() bool { return r == RoleLand || r == RoleReturn }
+
 // Mode is an autopilot's custom mode as HEARTBEAT carries it.
 type Mode uint32
 
@@ -39,8 +42,6 @@ type autopilot interface {
 
 	// role is what a mode is for, in the state that an aircraft is in.
 	role(a *aircraft, m Mode) Role
-	// mode is what is commanded for a role; that to be armed in for RoleArmable.
-	mode(r Role) Mode
 	modeName(m Mode) string
 	setMode(m Mode) *common.MessageCommandLong
 	// commandedMode is the mode that a DO_SET_MODE or a NAV_TAKEOFF commands.
@@ -60,7 +61,6 @@ type autopilot interface {
 	// process left it. high: it is in the altitude band; known: what was received so far tells.
 	rejoins(f *Fleet, a *aircraft, now float64, high bool) (ours, known bool)
 
-	parameterTable() []parameter
 	// value undoes the encoding of PARAM_VALUE.
 	value(m *common.MessageParamValue) float64
 	// unsafeReasons are all that is unsafe about those that were read.
@@ -77,14 +77,13 @@ type autopilot interface {
 	motion(p *Parameters) (lagS, stopsInM float64)
 	// fliesOnM is how far it flies on from a speed in its own hold and, lost, from the last setpoint on.
 	fliesOnM(p *Parameters, speedMPS float64, lost bool) float64
-	climbS(p *Parameters, heightM float64) float64
-	descentS(p *Parameters, heightM float64) float64
-	packJ(p *Parameters, voltageV float64) float64
 }
 
 // traits are the differences that need no code of their own.
 type traits struct {
-	name string // in status
+	name       string        // in status
+	modes      map[Role]Mode // what is commanded for a role; that to be armed in for RoleArmable
+	parameters []parameter
 
 	capacityParameter string  // what a pack holds
 	gainPerS          float64 // default gain of its position loop
@@ -107,20 +106,24 @@ type traits struct {
 	returnMPS      func(*Parameters) float64 // how fast it returns, where no parameter of that says so
 	waitsOverHomeS float64                   // before it descends there
 	climbMPS       float64                   // by default
+	landMPS        float64                   // likewise, of the last metres
+	// descentShare and landShare are the parts of the speeds of its parameters at which it descends, and lands.
+	descentShare, landShare float64
 }
 
 // stream is a message that is asked for, and how often.
 type stream struct {
-	message  message.Message
-	periodUS float32
+	message   message.Message
+	periodUS  float32
+	receivedS func(*aircraft) float64 // the last one
 }
 
 // streams are asked for at the rates that the leader needs, of each kind: BATTERY_STATUS at least twice a second (docs/wire.md).
 var streams = []stream{
-	{&common.MessageBatteryStatus{}, 250e3},
-	{&common.MessageGlobalPositionInt{}, 100e3},
-	{&common.MessageExtendedSysState{}, 200e3},
-	{&common.MessageSysStatus{}, 200e3},
+	{&common.MessageBatteryStatus{}, 250e3, func(a *aircraft) float64 { return a.batteryStatusS }},
+	{&common.MessageGlobalPositionInt{}, 100e3, func(a *aircraft) float64 { return a.positionS }},
+	{&common.MessageExtendedSysState{}, 200e3, func(a *aircraft) float64 { return a.landedS }},
+	{&common.MessageSysStatus{}, 200e3, func(a *aircraft) float64 { return a.preArmS }},
 }
 
 // parameter is one that is read before an aircraft is armed. Names and units differ by version.
@@ -172,11 +175,11 @@ func (a *aircraft) modeName() string { return a.params.kind().modeName(a.mode) }
 // setMode commands the mode for a role.
 func (a *aircraft) setMode(r Role) *common.MessageCommandLong {
 	kind := a.params.kind()
-	return kind.setMode(kind.mode(r))
+	return kind.setMode(kind.traits().modes[r])
 }
 
 // armable is whether it can be armed in the mode that it is in.
 func (a *aircraft) armable() bool {
 	r := a.role()
-	return r == RoleArmable || r == RoleTakeoff || r == RoleHold && a.mode == a.params.kind().mode(RoleArmable)
+	return r == RoleArmable || r == RoleTakeoff || r == RoleHold && a.mode == a.params.kind().traits().modes[RoleArmable]
 }

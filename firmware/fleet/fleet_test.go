@@ -377,7 +377,7 @@ func TestTakeOffWaitsForAircraftNear(t *testing.T) {
 	} {
 		f := &Fleet{Log: slog.New(slog.DiscardHandler), Limits: envelope.Limits{SeparationM: 10, AltitudeM: 100, BandM: 20}}
 		a := &aircraft{number: 1, located: true, landed: &down, channel: channels[0], heartbeatS: 100,
-			control: control{phase: PhaseClimbing, launchedS: 100}}
+			control: control{phase: PhaseClimbing, order: order{launchedS: 100}}}
 		b := &aircraft{number: 2, located: true, armed: true, landed: c.landed, positionS: 100,
 			position: physics.Position{EastM: c.apartM}, velocity: physics.Position{NorthM: c.speed},
 			control: control{phase: c.phase, trajectory: c.trajectory, slowSinceS: 99 - c.stillS}}
@@ -429,7 +429,7 @@ func TestArmsInHold(t *testing.T) {
 		f := &Fleet{Log: slog.New(slog.DiscardHandler)}
 		down := true
 		a := &aircraft{number: 1, located: true, landed: &down, channel: channels[0], heartbeatS: 100, mode: mode,
-			control: control{phase: PhaseClimbing, launchedS: 100}}
+			control: control{phase: PhaseClimbing, order: order{launchedS: 100}}}
 		out, stream := a.fly(f, 100)
 		if len(out) != 1 || stream {
 			t.Fatalf("%v: sent %v", mode, out)

@@ -97,7 +97,7 @@ func (v *flier) kind() autopilot {
 // does is what its mode has it do.
 func (v *flier) does() Role {
 	for _, r := range []Role{RoleTakeoff, RoleCommanded, RoleHold, RoleReturn, RoleLand} {
-		if v.kind().mode(r) == v.mode && !(v.copter && r == RoleTakeoff && !v.climbs) {
+		if v.kind().traits().modes[r] == v.mode && !(v.copter && r == RoleTakeoff && !v.climbs) {
 			return r
 		}
 	}
@@ -107,7 +107,7 @@ func (v *flier) does() Role {
 // aloft puts a flier in the air, in Hold, at a position and height.
 func (v *flier) aloft(at physics.Position, upM height.AboveOrigin) {
 	v.position, v.upM, v.hold, v.holdUpM = at, upM, at, upM
-	v.mode, v.armed, v.landed, v.takingOff = v.kind().mode(RoleHold), true, false, false
+	v.mode, v.armed, v.landed, v.takingOff = v.kind().traits().modes[RoleHold], true, false, false
 	v.sendHeartbeat()
 	v.sendState()
 }
@@ -179,8 +179,8 @@ func (v *flier) obey(m *common.MessageCommandLong) {
 	case what == kindTakeOff:
 		v.enter(mode)
 		v.takingOff, v.climbs, v.holdUpM = true, v.copter, v.Limits.AltitudeM
-	case what == kindMode && mode == v.kind().mode(RoleCommanded) && v.refusesOffboard,
-		what == kindMode && mode == v.kind().mode(RoleReturn) && v.refusesReturn:
+	case what == kindMode && mode == v.kind().traits().modes[RoleCommanded] && v.refusesOffboard,
+		what == kindMode && mode == v.kind().traits().modes[RoleReturn] && v.refusesReturn:
 	case what == kindMode && v.mode != mode:
 		v.enter(mode)
 	}
@@ -188,7 +188,7 @@ func (v *flier) obey(m *common.MessageCommandLong) {
 
 func (v *flier) enter(m Mode) {
 	v.mode, v.hold, v.holdUpM, v.climbs = m, v.position, v.upM, false
-	if m == v.kind().mode(RoleReturn) {
+	if m == v.kind().traits().modes[RoleReturn] {
 		v.hold = v.home
 	}
 }

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -80,7 +81,7 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 	switch what {
 	case kindArm:
 		switch {
-		case !a.launchOrdered || a.homeward || a.phase != PhaseClimbing:
+		case a.launchedS == 0 || a.homeward || a.phase != PhaseClimbing:
 			return "it has no order to leave the ground"
 		case !a.onGround() || a.armed:
 			return "it is not on the ground with its motors off"
@@ -99,16 +100,16 @@ func (a *aircraft) refusal(now float64, m message.Message) string {
 			return "it is not to climb"
 		case !a.armed:
 			return "it is not armed"
-		case !a.launchOrdered && !a.inAir():
+		case a.launchedS == 0 && !a.inAir():
 			return "it has no order to leave the ground"
 		case !a.onGround() && !kind.traits().climbsAgain:
 			return "it has left the ground"
 		}
 	case kindMode:
 		switch {
-		case !slices.ContainsFunc(modesAllowed[a.phase], func(r Role) bool { return kind.mode(r) == mode }):
+		case !slices.ContainsFunc(modesAllowed[a.phase], func(r Role) bool { return kind.traits().modes[r] == mode }):
 			return "its phase has no use for " + kind.modeName(mode)
-		case a.phase == PhaseClimbing && (a.armed || !a.launchOrdered):
+		case a.phase == PhaseClimbing && (a.armed || a.launchedS == 0):
 			return "only one that is to be armed is asked for " + kind.modeName(mode)
 		case a.phase == PhaseClimbing && a.armingTimedOut(now):
 			return fmt.Sprintf("it was asked to arm for %v s", armingTimeoutS)
@@ -179,9 +180,9 @@ func (a *aircraft) recordSent(now float64, m message.Message) {
 		a.setpointSentS = now
 	case kindArm, kindMode, kindTakeOff:
 		switch {
-		case a.phase != PhaseClimbing || a.armed || a.armingRequested:
+		case a.phase != PhaseClimbing || a.armed || a.armingRequestedS > 0:
 		case what == kindArm || !a.params.kind().traits().preArmByMode:
-			a.armingRequested, a.armingRequestedS = true, now
+			a.armingRequestedS = now
 		case a.checksSinceS == 0: // the mode alone is commanded: its checks decide when it is armed
 			a.checksSinceS = now
 		}
@@ -194,31 +195,6 @@ func (a *aircraft) recordSent(now float64, m message.Message) {
 	}
 }
 
-// armingTimedOut is whether arming was commanded for armingTimeoutS in this order.
-func (a *aircraft) armingTimedOut(now float64) bool {
-	return a.armingRequested && now-a.armingRequestedS > armingTimeoutS
-}
-
-// launchTimedOut is whether the order to leave the ground is too old to arm by, whatever kept the aircraft from it: people may be
-// beside it again.
-func (a *aircraft) launchTimedOut(now float64) bool {
-	return !a.armingRequested && now-a.launchedS > launchTimeoutS
-}
-
-// checksTimedOut is whether the checks of the mode in which it is armed were waited for long enough.
-func (a *aircraft) checksTimedOut(now float64) bool {
-	return a.checksSinceS > 0 && !a.armingRequested && now-a.checksSinceS > checksTimeoutS
-}
-
-// checksPass is whether it may be asked to arm in its mode: where the checks are a mode's own, those have to be known,
-// and once asked it is asked on. Of an unknown check its autopilot decides.
-func (a *aircraft) checksPass(now float64) bool {
-	if !a.params.kind().traits().preArmByMode || a.armingRequested {
-		return true
-	}
-	return now-a.modeSinceS >= checksSettleS && a.preArm != PreArmFails
-}
-
 func setTarget(m message.Message, system uint8) {
 	switch m := m.(type) {
 	case *common.MessageCommandLong:
@@ -228,4 +204,24 @@ func setTarget(m message.Message, system uint8) {
 	case *common.MessageParamRequestRead:
 		m.TargetSystem, m.TargetComponent = system, autopilotComponent
 	}
+}
+
+// retryCommand repeats a command at most every commandRetryS. Its effect is judged by
+// the autopilot's state messages, not by its acknowledgement.
+//
+// A command must respect what the pilot did until now, not until a HEARTBEAT of up to
+// two seconds ago: a recent one is requested first, and waited for at most a second.
+func (a *aircraft) retryCommand(f *Fleet, now float64, m message.Message) []message.Message {
+	if now-a.commandedS < commandRetryS || !a.heartbeatFresh(now) {
+		return nil
+	}
+	if now-a.heartbeatS > recentHeartbeatS {
+		a.awaitsHeartbeatS = cmp.Or(a.awaitsHeartbeatS, now)
+		f.requestMessages(a.link, a.channel, a, &common.MessageHeartbeat{})
+		if now-a.awaitsHeartbeatS < commandRetryS {
+			return nil
+		}
+	}
+	a.commandedS, a.awaitsHeartbeatS = now, 0
+	return []message.Message{m}
 }

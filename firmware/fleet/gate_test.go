@@ -75,7 +75,7 @@ func TestGate(t *testing.T) {
 	}
 	grounded := func() aircraft {
 		a := flies(PhaseClimbing, ModeHold)
-		a.armed, a.landed, a.launchOrdered, a.launchedS = false, &down, true, now
+		a.armed, a.landed, a.launchedS = false, &down, now
 		return a
 	}
 	with := func(a aircraft, change func(*aircraft)) aircraft { change(&a); return a }
@@ -88,16 +88,16 @@ func TestGate(t *testing.T) {
 		{"arms one that is to leave the ground", grounded(), armCommand, ""},
 		{"arms only in Hold", with(grounded(), func(a *aircraft) { a.mode = ModeOffboard }), armCommand, "cannot be armed in OFFBOARD"},
 		{"Hold, to be armed in", with(grounded(), func(a *aircraft) { a.mode = ModeOffboard }), holdCommand, ""},
-		{"arms in the tenth second", with(grounded(), func(a *aircraft) { a.armingRequested, a.armingRequestedS = true, now-10 }),
+		{"arms in the tenth second", with(grounded(), func(a *aircraft) { a.armingRequestedS = now - 10 }),
 			armCommand, ""},
-		{"no longer", with(grounded(), func(a *aircraft) { a.armingRequested, a.armingRequestedS = true, now-10.1 }), armCommand,
+		{"no longer", with(grounded(), func(a *aircraft) { a.armingRequestedS = now - 10.1 }), armCommand,
 			"for 10 s"},
-		{"nor Hold", with(grounded(), func(a *aircraft) { a.mode, a.armingRequested, a.armingRequestedS = ModeLand, true, now-10.1 }),
+		{"nor Hold", with(grounded(), func(a *aircraft) { a.mode, a.armingRequestedS = ModeLand, now-10.1 }),
 			holdCommand, "for 10 s"},
 		{"does not begin to arm by an old order", with(grounded(), func(a *aircraft) { a.launchedS = now - 61 }), armCommand, "60 s old"},
 		{"nor asks for the mode", with(grounded(), func(a *aircraft) { a.mode, a.launchedS = ModeOffboard, now-61 }), holdCommand,
 			"60 s old"},
-		{"does not arm without an order to leave the ground", with(grounded(), func(a *aircraft) { a.launchOrdered = false }), armCommand,
+		{"does not arm without an order to leave the ground", with(grounded(), func(a *aircraft) { a.launchedS = 0 }), armCommand,
 			"no order to leave the ground"},
 		{"does not arm in the air", with(grounded(), func(a *aircraft) { a.landed = &up }), armCommand, "not on the ground"},
 		{"does not arm without a report that it is on the ground", with(grounded(), func(a *aircraft) { a.landed = nil }), armCommand,
@@ -119,7 +119,7 @@ func TestGate(t *testing.T) {
 		{"Land on landing", with(flies(PhaseLanding, ModeOffboard), func(a *aircraft) { a.homeward = true }), landCommand, ""},
 		{"not while flying", flies(PhaseFlying, ModeOffboard), landCommand, "no use for AUTO.LAND"},
 		{"Hold on stopping", flies(PhaseStopping, ModeOffboard), holdCommand, ""},
-		{"no Hold in the climb", with(flies(PhaseClimbing, ModeTakeoff), func(a *aircraft) { a.launchOrdered = true }), holdCommand,
+		{"no Hold in the climb", with(flies(PhaseClimbing, ModeTakeoff), func(a *aircraft) { a.launchedS = now }), holdCommand,
 			"to be armed"},
 		{"no mode for one whose motors are off", with(flies(PhaseEngaging, ModeHold), func(a *aircraft) { a.armed = false }),
 			offboardCommand, "not armed"},

@@ -433,7 +433,8 @@ func TestLandedStandsStill(t *testing.T) {
 	}{"stands": {handed: true}, "stands, by an inexact receiver": {mps: 0.7, offM: 1.5, handed: true}, "sinks": {sinkMPS: 0.5},
 		"moves": {mps: 2}} {
 		f := &Fleet{Log: slog.New(slog.DiscardHandler), Clock: clock.New()}
-		a := &aircraft{number: 1, upM: 60, velocity: physics.Position{EastM: c.mps}, control: control{homeward: true, phase: PhaseLanding}}
+		a := &aircraft{number: 1, upM: 60, velocity: physics.Position{EastM: c.mps},
+			control: control{order: order{homeward: true}, phase: PhaseLanding}}
 		for now := 100.0; now < 132; now++ {
 			a.awaitDisarm(f, now)
 			a.upM -= height.AboveOrigin(c.sinkMPS)

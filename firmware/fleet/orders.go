@@ -5,24 +5,138 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
+	"github.com/bluenviron/gomavlib/v3/pkg/message"
+
 	"prefdt/firmware/height"
 	"prefdt/inference/physics"
+	"prefdt/telemetry"
 )
+
+// Phase is how far the leader's control of an aircraft has come.
+type Phase uint8
+
+const (
+	PhaseIdle      Phase = iota // nothing is commanded
+	PhaseClimbing               // arming, taking off
+	PhaseEngaging               // the mode that follows setpoints is commanded
+	PhaseFlying                 // in that, by the leader's setpoints
+	PhaseLanding                // at the end of its way home: to land, or return, is commanded
+	PhasePilot                  // under pilot control until Resume in the air, Launch on the ground
+	PhaseStopping               // to hold is commanded
+	PhaseRejoining              // after a restart, its state is not known yet: nothing is commanded
+)
+
+func (p Phase) String() string {
+	return [...]string{"idle", "climbing", "engaging", "flying", "landing", "with its pilot", "stopping",
+		"not received since the restart"}[p]
+}
+
+// ordered is whether it is to fly, or to fly home.
+func (p Phase) ordered() bool { return p != PhaseIdle && p != PhasePilot && p != PhaseStopping }
+
+const (
+	setpointLifeS             = 2.0  // a setpoint's time to live, slots
+	streamEndS                = 12.0 // slots after which the stream ends: the two of a setpoint, and ten of holding
+	commandRetryS             = 1.0  // between repeats of a command
+	recentHeartbeatS          = 0.35 // a command is based on a HEARTBEAT no older than this, if one comes
+	armingTimeoutS            = 10.0 // arming is commanded for so long for each order (docs/wire.md)
+	checksTimeoutS            = 45.0 // and the checks of the mode in which it is armed are waited for so long, where modes have their own
+	launchTimeoutS            = 60.0 // from the order until arming is first asked for
+	checksSettleS             = 1.5  // its autopilot may still send the check of the mode before
+	armedReportDelayS         = 2.0  // and may be reported so much later
+	climbToleranceM           = 3.0  // a climb ends so close to H
+	arrivedM                  = 2.0
+	heldWithinM               = 5.0  // one that has come to rest farther from where it is to hold stays there
+	landsWithinM              = 0.7  // of its home
+	arrivalS                  = 20.0 // or arrivedM of it for so long
+	homeWithinM               = 5.0  // an aircraft that lands drifts by this at most
+	lagMaxM                   = 3.0  // a leg or a transit makes up for no more lag: making up is flying faster
+	prestreamS                = 0.5  // setpoints are sent for so long before the mode that follows them is commanded, where they must be
+	stillMPS                  = 0.5
+	slowMPS                   = 2.0  // its own hold stops it in two metres then
+	brakeMaxS                 = 4.0  // a stop is by setpoints for so long
+	touchdownNearM            = 10.0 // lower than this one that lands is not resumed
+	climbClearanceSeparations = 3.0  // separations between a climb and an aircraft that moves, at the climb's start
+	requestIntervalS          = 2.0  // between requests for missing streams
+	climbMarginM              = 3.0  // of the separation: delays in flight, of which a climb has none, and position errors
+	passS                     = 10.0 // time ahead in which one that gives way to nobody must not pass a climb
+	homeBlockedS              = 60.0 // an aircraft that comes no nearer to its home for so long, and a landing before it, lands where it is
+	batteryWaitS              = 10.0 // or for so long, with a battery that just suffices to land
+	landingReserve            = 1.5  // of the joules of a descent
+	engageTimeoutS            = 30.0 // the commanded mode is asked for so long on the way home, then to return as long, then to land
+	disarmTimeoutS            = 30.0 // from the landing
+)
+
+// control is the leader's side of an aircraft's state: what it is to do, and what was sent.
+type control struct {
+	phase Phase
+	order
+	wayHome
+	transit           transit // a way that does not lead home
+	trajectory        trajectory
+	transitReference  physics.Position // a transit's reference at transitReferenceS
+	transitReferenceS float64
+	commandedS        float64 // the last command
+	stopOrderedS      float64 // in PhaseStopping since
+	mayEngage         bool    // it may be engaged: see SetDurable
+	requestedS        float64 // the last request for streams or parameters
+	requestRounds     int
+	slowSinceS        float64           // it has had a way to go and has not been faster than slowMPS
+	heldAt            *physics.Position // by the envelope; nil: it is not
+	climbFrom         *physics.Position // where it climbs by setpoints before it flies on; nil: it does not
+	arrivedS          float64           // within arrivedM of its home since, and not held
+	alarm             string
+	failsafeAlarm     string     // its autopilot's failsafe is not the one that was checked
+	launchFailsafes   [8]float64 // when it was launched
+}
+
+// order is what came of an order until now; its zero value is one of which nothing was sent. Times that are 0: not yet.
+type order struct {
+	homeward         bool              // it is to fly home and land, rather than follow the setpoints; as in every PhaseLanding
+	pilotReason      string            // why it is under pilot control
+	sentHome         string            // why the leader sent it home by itself; empty: it did not, since the last order
+	launchedS        float64           // the order, if that includes leaving the ground
+	armingRequestedS float64           // commanded since
+	checksSinceS     float64           // the checks of the mode in which it is armed are waited for since
+	modeRequestedS   map[Mode]float64  // when each mode was last commanded
+	awaitsHeartbeatS float64           // a command waits for a recent HEARTBEAT since
+	engagedS         float64           // streaming since
+	setpointSentS    float64           // the last setpoint
+	takeoffSentS     float64           // the last take-off command
+	holdIsOurs       bool              // the hold that it is in, failsafe or not, follows from the order
+	setpointExpiredS float64           // when a setpoint last was older than two slots
+	takeoffWaits     bool              // its take-off waits for another aircraft near its climb
+	landsBeside      *physics.Position // near its home, where another lies; nil: it lands at home
+	landsBy          Role              // rather than as usual, since a mode was refused; 0: as usual
+	landingAskedS    float64           // the mode in which it lands was first asked for
+	groundS          float64           // on the ground after a landing, at groundUpM, since
+	groundUpM        height.AboveOrigin
+}
+
+// wayHome is how an aircraft comes along on its way home, since it was sent there.
+type wayHome struct {
+	nearestHomeM float64 // since nearerHomeS
+	nearerHomeS  float64
+	leastWayM    float64 // the shortest way home that was left, since leastWayS
+	leastWayS    float64
+	queue        int               // others that land, or are on their way home too
+	queueS       float64           // one less of them since
+	waitsAt      *physics.Position // on this or another way, beside another that goes first; nil: it does not
+}
+
+func newWayHome() wayHome { return wayHome{nearestHomeM: math.Inf(1), leastWayM: math.Inf(1)} }
 
 // Orders. Launch, Resume and Rejoin put an aircraft under the leader's control, each
 // under its own conditions; SendHome and Stop change what one under control does.
 
 // startOrder begins an order, to fly or home, from the aircraft's present state.
-func (a *aircraft) startOrder(homeward, launched bool) {
-	a.homeward, a.pilotReason, a.launchOrdered, a.armingRequested, a.awaitsHeartbeat = homeward, "", launched, false, false
-	a.modeRequestedS, a.setpointSentS, a.setpointExpiredS, a.takeoffSentS, a.takeoffWaits = map[Mode]float64{}, 0, 0, 0, false
-	a.checksSinceS = 0
-	a.engagedS, a.holdIsOurs, a.nearestHomeM, a.leastWayM, a.landsBy, a.landingAskedS, a.groundS = 0, false, math.Inf(1), math.Inf(1), 0, 0,
-		0
-	a.waitsAt, a.landsBeside = nil, nil
+func (a *aircraft) startOrder(homeward bool) {
+	sentHome := a.sentHome
 	if !homeward {
-		a.sentHome = ""
+		sentHome = ""
 	}
+	a.order, a.wayHome = order{homeward: homeward, sentHome: sentHome, modeRequestedS: map[Mode]float64{}}, newWayHome()
 }
 
 // Ordered is an aircraft and what it is ordered: unless otherwise said, to follow the
@@ -93,29 +207,8 @@ func (f *Fleet) able(x Action, all []Ordered) (able []Ordered, err error) {
 	return able, err
 }
 
-func (f *Fleet) launch(a *aircraft, _ *Ordered) {
-	a.startOrder(false, true)
-	a.failsafeAlarm, a.launchFailsafes = "", a.params.failsafes()
-	a.homeUpM = a.upM
-	a.home, a.phase, a.launchedS = new(a.position), PhaseClimbing, f.nowS()
-}
-
-func (a *aircraft) launchRefusal(now float64) error {
-	switch {
-	case a.foreign != "":
-		return foreignError(a.foreign)
-	case a.phase != PhaseIdle && a.phase != PhasePilot:
-		return fmt.Errorf("is %s already", a.phase)
-	case !a.commandable(now):
-		return a.staleError(now)
-	case !a.onGround():
-		return errors.New("is not on the ground, by its own report")
-	}
-	return nil
-}
-
 func (f *Fleet) resume(a *aircraft, o *Ordered) {
-	a.startOrder(o.Homeward, false)
+	a.startOrder(o.Homeward)
 	a.holdIsOurs = a.role() == RoleHold
 	if !o.Homeward && a.upM < f.bandFromM() && a.params.kind().traits().climbsAgain {
 		a.phase = PhaseClimbing
@@ -172,7 +265,7 @@ func (f *Fleet) Rejoin(number int) (err error) {
 			err = fmt.Errorf("rejoin aircraft %d: is %s", number, a.phase)
 			return
 		}
-		a.startOrder(a.homeward, false)
+		a.startOrder(a.homeward)
 		a.mayEngage = a.restoredEngaged
 		why := ""
 		switch high := a.upM > f.bandFromM(); {
@@ -205,65 +298,6 @@ func (f *Fleet) Rejoin(number int) (err error) {
 		}
 	})
 	return err
-}
-
-// SendHome sends an aircraft under control home. One that a stop has not yet handed to its
-// autopilot's hold was never its pilot's.
-func (f *Fleet) SendHome(number int) { f.SendHomeFor(number, "") }
-
-// SendHomeFor is SendHome by the leader itself, with the reason for the crew. That of an earlier one stands.
-func (f *Fleet) SendHomeFor(number int, why string) {
-	f.withAircraft(number, func(a *aircraft, now float64) {
-		stopping := a.phase == PhaseStopping
-		if a.phase == PhaseIdle || a.phase == PhasePilot || stopping && !a.inAir() {
-			return
-		}
-		if !a.homeward {
-			a.sentHome = why
-		}
-		a.sendHome()
-		if stopping {
-			a.engage(now)
-		}
-	})
-}
-
-// CallBack has an aircraft fly for the mission again that the leader itself sent home, while it flies there. It returns whether it does.
-func (f *Fleet) CallBack(number int) (back bool) {
-	f.withAircraft(number, func(a *aircraft, now float64) {
-		if back = a.homeward && a.sentHome != "" && a.phase == PhaseFlying && a.role() == RoleCommanded; back {
-			a.homeward, a.sentHome, a.waitsAt, a.landsBeside = false, "", nil, nil
-			a.hold(now)
-		}
-	})
-	return back
-}
-
-func (a *aircraft) sendHome() {
-	a.homeward, a.awaitsHeartbeat, a.nearestHomeM, a.leastWayM, a.waitsAt = true, false, math.Inf(1), math.Inf(1), nil
-}
-
-func (a *aircraft) returnRefusal(float64) error {
-	switch {
-	case a.homeward:
-		return errors.New("is on its way home already")
-	case a.phase == PhasePilot:
-		return errors.New("is with its pilot; resume gives it back")
-	case !a.phase.ordered():
-		return fmt.Errorf("is %s; it does not fly for the leader", a.phase)
-	}
-	return nil
-}
-
-// Stop hands an aircraft under control to its autopilot's hold.
-func (f *Fleet) Stop(number int) {
-	f.withAircraft(number, func(a *aircraft, now float64) {
-		if a.controlled() { // else nothing is commanded, or not before its state is known
-			a.phase, a.homeward, a.awaitsHeartbeat = PhaseStopping, false, false
-			a.stopOrderedS = now
-			a.sentHome = ""
-		}
-	})
 }
 
 // RejoinStopped is Rejoin in a mission that is stopped: one that the leader before had not yet handed to its autopilot's hold is.
@@ -305,44 +339,151 @@ func (a *aircraft) staleError(now float64) error {
 	return fmt.Errorf("its position is %.1f s old, its HEARTBEAT %.1f s", now-a.positionS, now-a.heartbeatS)
 }
 
-// Leg orders an aircraft to fly a displacement in the coming slot, from the end of the
-// leg before, so that its lag is made up for, as far as that is near its position.
-func (f *Fleet) Leg(number int, moveM physics.Position) {
-	f.withAircraft(number, func(a *aircraft, now float64) {
-		from := a.positionAt(now)
-		if a.trajectory.kind == trajectoryLeg {
-			lag := a.trajectory.from.Add(a.trajectory.displacementM.Scale(now - a.trajectory.setAtS)).Sub(from)
-			from = from.Add(lag.Scale(min(1, lagMaxM/max(lag.Norm(), 1e-9))))
-		}
-		a.trajectory = trajectory{kind: trajectoryLeg, setAtS: now, from: from, displacementM: moveM}
-	})
-}
-
-// Goto orders an aircraft to fly to a point at the speed of least power.
-func (f *Fleet) Goto(number int, to physics.Position) {
-	f.withAircraft(number, func(a *aircraft, now float64) {
-		a.trajectory = trajectory{kind: trajectoryTransit, setAtS: now, target: to, speedMPS: f.transitSpeedMPS()}
-	})
-}
-
-// Hold orders an aircraft to stay at its position. Repeated, the position stays the same.
-func (f *Fleet) Hold(number int) {
-	f.withAircraft(number, func(a *aircraft, now float64) { a.hold(now) })
-}
-
-// transitSpeedMPS is the speed of transits: that of least power within the autopilots' limits.
-func (f *Fleet) transitSpeedMPS() float64 {
-	limit := f.Limits.SpeedMaxMPS
-	for _, a := range f.aircraft {
-		if s := a.params.SpeedMaxMPS; s > 0 {
-			limit = min(limit, s)
-		}
-	}
-	return f.Physics.Propulsion.BestSpeedMPS(limit)
-}
-
 func (f *Fleet) withAircraft(number int, do func(a *aircraft, now float64)) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	do(f.aircraft[number-1], f.nowS())
 }
+
+// Control of an aircraft. An order puts it under the leader's control; a pilot's action
+// ends that at once, in every phase, and only the crew resumes it. A failsafe of the
+// autopilot counts as its pilot: it is abandoned when another mode is commanded, so none is.
+
+// modeReportDelayS is how long after its command a mode may be reported, beyond the
+// interval of HEARTBEATs.
+const modeReportDelayS = 3.0
+
+// controlled is whether the leader controls it.
+func (a *aircraft) controlled() bool {
+	return a.phase != PhaseIdle && a.phase != PhasePilot && a.phase != PhaseRejoining
+}
+
+// handleHeartbeat handles the autopilot's mode and arming state.
+func (a *aircraft) handleHeartbeat(f *Fleet, now float64, m *common.MessageHeartbeat) {
+	kind, foreign := autopilotOf(m)
+	if a.foreign = foreign; foreign == "" && kind != a.params.autopilot { // the first
+		a.params.autopilot, a.params.leader = kind, f.leaderFacts()
+	}
+	wasMode, wasRole, wasArmed, wasFailsafe, wasS := a.mode, a.role(), a.armed, a.failsafe, a.heartbeatS
+	a.heartbeatS, a.mode = now, Mode(m.CustomMode)
+	a.armed = m.BaseMode&common.MAV_MODE_FLAG_SAFETY_ARMED != 0
+	a.failsafe = m.SystemStatus == common.MAV_STATE_CRITICAL
+	if a.mode != wasMode {
+		a.modeSinceS = now
+		if a.params.kind().traits().preArmByMode {
+			a.preArm = PreArmUnknown
+		}
+	}
+	expected := a.mode == wasMode || a.modeChangeExpected(f, wasMode, wasS, wasFailsafe)
+	if !expected {
+		a.modeUnexplainedS = now
+	}
+	if !a.controlled() {
+		return
+	}
+	switch inHold := a.role() == RoleHold && wasMode == a.mode && !a.holdIsOurs; {
+	case wasArmed && !a.armed:
+		if a.phase != PhaseLanding || !a.onGround() { // otherwise the commanded landing is over
+			a.handToPilot(f, "disarmed while "+a.phase.String())
+		}
+	case !wasArmed && a.armed && a.phase == PhaseClimbing && a.launchedS > 0 && a.armingRequestedS == 0:
+		a.handToPilot(f, "armed by another than the leader")
+	case a.mode != wasMode && a.streamHasGap(wasMode): // setpoints end it
+		f.Log.Warn("setpoints did not arrive for a while: its failsafe holds it", "aircraft", a.number)
+		a.phase, a.engagedS = PhaseEngaging, now
+	case !expected:
+		a.handToPilot(f, telemetry.ReasonLeft+a.params.kind().modeName(wasMode)+" for "+a.modeName()+" while "+a.phase.String())
+	case a.mode != wasMode: // a failsafe that was there before its take-off ended is not what ended it
+		a.holdIsOurs = a.role() == RoleHold && wasRole == RoleTakeoff && wasFailsafe
+	case inHold && wasFailsafe && !a.failsafe: // with a stream it would have ended
+		a.handToPilot(f, "the failsafe's "+a.modeName()+" became its pilot's while "+a.phase.String())
+	case inHold && !wasFailsafe && a.failsafe:
+		a.handToPilot(f, "a failsafe's "+a.modeName()+" began while "+a.phase.String())
+	}
+}
+
+// streamHasGap is whether its autopilot's failsafe holds it for want of setpoints, of this
+// leader process or of the one before.
+func (a *aircraft) streamHasGap(from Mode) bool {
+	switch a.phase {
+	case PhaseEngaging, PhaseFlying, PhaseLanding:
+		return a.params.kind().heldForSetpoints(a, from)
+	}
+	return false
+}
+
+// modeChangeExpected is whether a change of mode was commanded by the leader, or follows
+// from its commands.
+func (a *aircraft) modeChangeExpected(f *Fleet, from Mode, fromS float64, wasFailsafe bool) bool {
+	if requestedS, ok := a.modeRequestedS[a.mode]; ok && requestedS > fromS-modeReportDelayS {
+		return true
+	}
+	return a.params.kind().modeFollows(f, a, from, fromS, wasFailsafe)
+}
+
+// reasonStopped is why an aircraft that a command stopped is with its pilot.
+const reasonStopped = "stopped"
+
+func (a *aircraft) handToPilot(f *Fleet, why string) {
+	a.leave(f, why, "aircraft is with its pilot until resume")
+}
+
+// stayDown ends the order of an aircraft that did not take off. No pilot has taken it; but nobody else commands it until
+// it is launched again, so its phase is that of one with its pilot.
+func (a *aircraft) stayDown(f *Fleet, why string) {
+	a.leave(f, why, "aircraft stays on the ground until launch")
+}
+
+// leave ends the leader's control.
+func (a *aircraft) leave(f *Fleet, why, message string) {
+	if a.phase == PhasePilot {
+		return
+	}
+	now := f.nowS()
+	a.phase, a.homeward, a.sentHome, a.pilotReason = PhasePilot, false, "", why
+	if a.autopilotText != "" && now-a.autopilotTextS > textRelevantS {
+		a.autopilotText = "" // about something else
+	}
+	f.Log.Warn(message, "aircraft", a.number, "reason", a.reason())
+}
+
+// Stop hands an aircraft under control to its autopilot's hold.
+func (f *Fleet) Stop(number int) {
+	f.withAircraft(number, func(a *aircraft, now float64) {
+		if a.controlled() { // else nothing is commanded, or not before its state is known
+			a.phase, a.homeward, a.sentHome, a.awaitsHeartbeatS, a.stopOrderedS = PhaseStopping, false, "", 0, now
+		}
+	})
+}
+
+// stop hands the aircraft to its autopilot's hold: once that is reported, it is under
+// pilot control. An aircraft that lands or returns continues so.
+func (a *aircraft) stop(f *Fleet, now float64) (out []message.Message, stream bool) {
+	switch {
+	case !a.armed:
+		a.phase = PhaseIdle
+	case a.role() == RoleLand || a.role() == RoleReturn:
+		a.handToPilot(f, "stopped in "+a.modeName())
+	case a.stopsSooner() && now-a.stopOrderedS < brakeMaxS: // by setpoints, which keep it clear of others
+		return nil, true
+	case a.role() == RoleHold && a.heartbeatS > a.commandedS &&
+		(a.modeRequestedS[a.mode] >= a.commandedS || a.heartbeatS-a.commandedS > commandRetryS):
+		a.handToPilot(f, reasonStopped) // and no command sent before the hold is still in transit
+	default:
+		return a.retryCommand(f, now, a.setMode(RoleHold)), a.followsSetpoints()
+	}
+	return nil, false
+}
+
+// stopsSooner is whether setpoints stop it on a shorter way than its own hold would.
+func (a *aircraft) stopsSooner() bool {
+	const measuredMPS = 8
+	kind, speed := a.params.kind(), a.velocity.Norm()
+	_, stopsInM := kind.motion(&a.params)
+	return a.followsSetpoints() && speed > slowMPS && kind.fliesOnM(&a.params, speed, false) > stopsInM*max(1, speed/measuredMPS)*
+		speed/measuredMPS
+}
+
+// followsSetpoints is whether it flies by the leader's setpoints, rather than climbs to where it will. They
+// go on until another mode that is commanded is reported: without them a failsafe would act first.
+func (a *aircraft) followsSetpoints() bool { return a.engagedS > 0 && a.role() == RoleCommanded }

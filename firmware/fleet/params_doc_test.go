@@ -18,7 +18,7 @@ func TestParameterTablesInDocs(t *testing.T) {
 	}
 	for _, kind := range []autopilot{px4{}, ardupilot{}} {
 		var want strings.Builder
-		for _, p := range kind.parameterTable() {
+		for _, p := range kind.traits().parameters {
 			name := "`" + p.name + "`"
 			if p.renamed != "" {
 				name += " or `" + p.renamed + "`"
@@ -68,7 +68,7 @@ func TestArduPilotParameterFile(t *testing.T) {
 		!strings.Contains(string(text), fmt.Sprintf("\n  system_id: %d ", leaderID)) {
 		t.Fatalf("%v, or the leader's system id is not %d", err, leaderID)
 	}
-	table := ardupilot{}.parameterTable()
+	table := ardupilotTable
 	values := map[string]float64{}
 	for _, file := range []string{"leader.parm", "sitl.parm"} {
 		text, err := os.ReadFile("../../configs/ardupilot/" + file)

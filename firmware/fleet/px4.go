@@ -27,8 +27,12 @@ const (
 type px4 struct{}
 
 var px4Traits = traits{
+	name: "px4", parameters: px4Table,
+	// After a landing PX4 returns to the mode it flew in, and does not arm in OFFBOARD without setpoints.
+	modes: map[Role]Mode{RoleArmable: ModeHold, RoleTakeoff: ModeTakeoff, RoleCommanded: ModeOffboard, RoleHold: ModeHold,
+		RoleReturn: ModeReturn, RoleLand: ModeLand},
 	// PX4 relays a battery of another component with that id
-	name: "px4", capacityParameter: "BAT1_CAPACITY", gainPerS: 0.95, relayedBatteryID: 255,
+	capacityParameter: "BAT1_CAPACITY", gainPerS: 0.95, relayedBatteryID: 255,
 	otherBatteries: "of one that feeds no motor set BAT2_SOURCE (BAT3_SOURCE) -1; PX4 meters no sum of two",
 	endsHoldItself: true, prestreams: true, climbsAgain: true,
 	failsafes: []failsafe{
@@ -41,6 +45,10 @@ var px4Traits = traits{
 		{why: LeftByFence, parameter: "GF_ACTION", value: func(p *Parameters) int { return p.FenceAction },
 			does: map[int]Alone{2: {Role: RoleHold}, 3: {Role: RoleReturn}, 5: {Role: RoleLand}}, in: ledRoles},
 	},
+	// PX4 slows down between two heights; assuming the upper one is on the safe side, and closer to measurements. Its simulation
+	// descends with 1.25 m/s of 1.5 and 2.49 of 3, and lands with 0.55 to 0.66 of 0.7: the first way home must be enough too. One
+	// that takes less is measured, and believed from then on (package account).
+	descentShare: 0.83, landShare: 0.85, landMPS: 0.7,
 	climbMPS: 3, returnMPS: func(*Parameters) float64 { return 5 },
 	returnsAt: func(upM float64) string { return fmt.Sprintf("RTL_RETURN_ALT %g", upM) },
 }
@@ -58,43 +66,15 @@ var px4ModeNames = map[Mode]string{
 	ModeOffboard: "OFFBOARD",
 }
 
+var px4Roles = map[Mode]Role{
+	ModeTakeoff: RoleTakeoff, ModeOffboard: RoleCommanded, ModeHold: RoleHold, ModeReturn: RoleReturn, ModeLand: RoleLand,
+}
+
 func (px4) modeName(m Mode) string {
 	return cmp.Or(px4ModeNames[m], fmt.Sprintf("%d.%d", m>>16&0xff, m>>24))
 }
 
-func (px4) role(_ *aircraft, m Mode) Role {
-	switch m {
-	case ModeTakeoff:
-		return RoleTakeoff
-	case ModeOffboard:
-		return RoleCommanded
-	case ModeHold:
-		return RoleHold
-	case ModeReturn:
-		return RoleReturn
-	case ModeLand:
-		return RoleLand
-	}
-	return RoleOther
-}
-
-// mode is Hold for RoleArmable: after a landing PX4 returns to the mode it flew in, and
-// does not arm in OFFBOARD without setpoints.
-func (px4) mode(r Role) Mode {
-	switch r {
-	case RoleArmable, RoleHold:
-		return ModeHold
-	case RoleTakeoff:
-		return ModeTakeoff
-	case RoleCommanded:
-		return ModeOffboard
-	case RoleReturn:
-		return ModeReturn
-	case RoleLand:
-		return ModeLand
-	}
-	return 0
-}
+func (px4) role(_ *aircraft, m Mode) Role { return px4Roles[m] }
 
 func (px4) setMode(m Mode) *common.MessageCommandLong {
 	return &common.MessageCommandLong{
@@ -193,8 +173,6 @@ var px4Table = []parameter{
 		set: func(p *Parameters, x float64) { p.FenceAction = int(x) }},
 }
 
-func (px4) parameterTable() []parameter { return px4Table }
-
 // value is an integer's bits in the float field.
 func (px4) value(m *common.MessageParamValue) float64 {
 	switch m.ParamType {
@@ -260,24 +238,4 @@ func (px4) fliesOnM(_ *Parameters, speedMPS float64, lost bool) float64 {
 		onM += speedMPS * holdsAfterS
 	}
 	return onM
-}
-
-// climbS has the time to spool up and to slow down: 40 s were measured to 100 m on the defaults.
-func (px4) climbS(p *Parameters, heightM float64) float64 {
-	const rampS = 7
-	return math.Max(heightM, 0)/p.climbMPS() + rampS
-}
-
-// descentS: PX4 slows down between two heights; assuming the upper one is on the safe side, and closer to measurements. Its
-// simulation descends with 1.25 m/s of 1.5 and 2.49 of 3, and lands with 0.55 to 0.66 of 0.7: the first way home must be enough
-// too. One that takes less is measured, and believed from then on (package account).
-func (px4) descentS(p *Parameters, heightM float64) float64 {
-	const descentShare, landShare = 0.83, 0.85
-	down, land, slowM := descentShare*positiveOr(p.DescentMPS, 1.5), landShare*positiveOr(p.LandMPS, 0.7), positiveOr(p.LandSlowBelowM, 10)
-	heightM = math.Max(heightM, 0)
-	return math.Max(heightM-slowM, 0)/down + math.Min(heightM, slowM)/math.Min(land, down)
-}
-
-func (px4) packJ(p *Parameters, voltageV float64) float64 {
-	return packJ(p.CapacityMAh, p.Cells, voltageV, positiveOr(p.CellFullV, 4.05), positiveOr(p.CellEmptyV, 3.6))
 }

@@ -448,7 +448,7 @@ func TestOtherAutopilots(t *testing.T) {
 			t.Errorf("resume: %v, want %q", err, want)
 		}
 		a := v.Fleet.aircraft[0]
-		a.startOrder(false, false) // of a ledger, say
+		a.startOrder(false) // of a ledger, say
 		a.engage(b.nowS())
 		if v.advance(3 * time.Second); len(movingMessages(v.sent.drain())) > 0 {
 			t.Error("it is commanded")

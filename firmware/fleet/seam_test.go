@@ -14,7 +14,7 @@ func TestAutopilotsAreKnownInTheirFilesAlone(t *testing.T) {
 	words := []string{`PX4`, `ArduPilot`, `ArduCopter`, `OFFBOARD`, `GUIDED`, `AUTO\.[A-Z]+`, `px4\{`, `ardupilot\{`,
 		`Mode(Position|Takeoff|Hold|Return|Land|Offboard)`, `copter[A-Z]\w+`, `lossAction\w+`}
 	for _, kind := range []autopilot{px4{}, ardupilot{}} {
-		for _, p := range kind.parameterTable() {
+		for _, p := range kind.traits().parameters {
 			words = append(words, p.name)
 			if p.renamed != "" {
 				words = append(words, p.renamed)

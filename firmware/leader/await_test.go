@@ -135,13 +135,15 @@ func (l *Leader) commitDeferred() {
 	l.commitCommands()
 }
 
+func orderNone(*checks, *telemetry.Mission) ([]fleet.Ordered, error) { return nil, nil }
+
 // A command that ends or holds what another one begins, and comes while that one is being
 // written, follows it: before, it was refused by the state of before, and the other acted.
 func TestStopWhileAStartIsWritten(t *testing.T) {
 	start := missionActions[telemetry.ActionStart]
 	defer func() { missionActions[telemetry.ActionStart] = start }()
 	ready := start
-	ready.decide, ready.order = nil, nil // no aircraft is here
+	ready.decide, ready.order = orderNone, nil // no aircraft is here
 	missionActions[telemetry.ActionStart] = ready
 	for _, c := range []struct{ state, begins, ends, want, overtaken string }{
 		{telemetry.StateIdle, telemetry.ActionStart, telemetry.ActionStop, telemetry.StateStopped, ""},
@@ -202,7 +204,7 @@ func TestWhatIsNotWrittenIsNotAdopted(t *testing.T) {
 		row := missionActions[action]
 		defer func() { missionActions[action] = row }()
 		ready := row
-		ready.decide, ready.order = nil, nil // no aircraft is here
+		ready.decide, ready.order = orderNone, nil // no aircraft is here
 		missionActions[action] = ready
 	}
 	for body, state := range map[string]string{
@@ -302,9 +304,18 @@ func TestWrittenBeforeItIsOrdered(t *testing.T) {
 	if a := s.Fleet[0]; a.UnderCommand || !a.Homing || !a.Engaged || a.WithPilot {
 		t.Errorf("ordered home: %+v", a)
 	}
-	if next := l.stateOfNew("m-2", &s); next.Mission != "m-2" || next.Phase != telemetry.StateIdle || next.Account.Objective.Slot != 0 ||
-		len(next.Account.Aircraft) != 2 {
-		t.Errorf("of a new mission: %+v", next)
+	l = newWithLedger(t, telemetry.StateDone)
+	for i := range l.views {
+		l.views[i] = fleet.View{Number: i + 1, Received: true, Fresh: true}
+	}
+	if err := l.decideMission(&telemetry.Mission{Action: telemetry.ActionNew, Mission: "m-2"}, l.checks(l.views)); err != nil {
+		t.Fatal(err)
+	}
+	s.Users.NextID, s.Fleet[0].SentHome = 7, "battery low"
+	l.current.changes[0].write(&s)
+	if s.Mission != "m-2" || s.Phase != telemetry.StateIdle || s.Account.Objective.Slot != 0 || len(s.Account.Aircraft) != 2 ||
+		s.Users.NextID != 0 || s.Fleet[0].SentHome != "" {
+		t.Errorf("of a new mission: %+v", s)
 	}
 }
 
@@ -356,7 +367,7 @@ func TestOwnLastBeacon(t *testing.T) {
 	frozen := loadCheckpoint(t)
 	l := newInPhase(t, telemetry.StateReturning, nil, frozen.Physics, &frozen.GoalConstants)
 	l.current.lastBeacon = 7
-	l.handleForeignBeacon(&telemetry.Slot{Slot: 7, SlotMS: l.Config.SlotMS})
+	l.handleControl(link.ControlMessage{Beacon: &telemetry.Slot{Slot: 7, SlotMS: l.Config.SlotMS}})
 	if n := l.mqtt.Rejects.Total(); n != 0 {
 		t.Error("its own last beacon counts as another leader's")
 	}

@@ -1,6 +1,7 @@
 package leader
 
 import (
+	"cmp"
 	"fmt"
 
 	"prefdt/firmware/account"
@@ -9,35 +10,13 @@ import (
 	"prefdt/telemetry"
 )
 
-// decideBudget tries a budget on an account of its own and completes its acknowledgement, or
-// returns why it is refused.
-func (l *Leader) decideBudget(b *telemetry.Budget, a *account.Account, ack *telemetry.Ack) error {
-	views := l.fleet.Views()
-	if err := checkBudget(b, a, packsJ(views)); err != nil {
-		return err
+// answer completes the acknowledgement of bounds with what the plan comes to.
+func (d *dutyPlan) answer(b *account.Bounds, ack *telemetry.Ack) {
+	ack.EnergyJ, ack.Mode, ack.CoveredUntilSlot = &b.BudgetJ, string(b.Mode), &d.covered
+	ack.Saturated, ack.FloorJ = new(d.saturates(b)), &d.floorJ
+	for i, leftJ := range d.leftJ {
+		ack.Aircraft = append(ack.Aircraft, telemetry.AckAircraft{Number: i + 1, LeftAtTouchdownJ: leftJ})
 	}
-	bounds, err := l.bounds(b, a, views)
-	if err != nil {
-		return err
-	}
-	a.SetBounds(bounds)
-	if bounds == nil {
-		if err := a.SetBudget(b.EnergyJ, goal.Mode(b.Mode)); err != nil {
-			return err
-		}
-		o := a.Objective()
-		ack.EnergyJ, ack.Mode, ack.Saturated, ack.FloorJ = &b.EnergyJ, b.Mode, new(o.Saturated()), new(o.FloorJ())
-		return nil
-	}
-	plan := dutyPlan{planner: l.duty.planner}
-	l.planFor(&plan, a, views)
-	l.duty.planner = plan.planner
-	ack.EnergyJ, ack.Mode, ack.CoveredUntilSlot = &bounds.BudgetJ, string(bounds.Mode), &plan.covered
-	ack.Saturated, ack.FloorJ = new(plan.saturates(bounds)), &plan.floorJ
-	for i := range views {
-		ack.Aircraft = append(ack.Aircraft, telemetry.AckAircraft{Number: i + 1, LeftAtTouchdownJ: plan.leftJ[i]})
-	}
-	return nil
 }
 
 // saturates is whether bounds cannot be kept.
@@ -63,35 +42,33 @@ func checkBudget(b *telemetry.Budget, a *account.Account, most float64) error {
 	return nil
 }
 
-// bounds are what a budget asks beyond a total of the slots, nil if nothing, or why that cannot be.
-func (l *Leader) bounds(b *telemetry.Budget, a *account.Account, views []fleet.View) (*account.Bounds, error) {
+// bounds are what a budget asks of an account beyond a total of the slots, nil if nothing, or why that cannot be.
+func (c *checks) bounds(b *telemetry.Budget, a *account.Account) (*account.Bounds, error) {
+	if b == nil {
+		return nil, nil
+	}
+	if err := checkBudget(b, a, packsJ(c.views)); err != nil {
+		return nil, err
+	}
 	x := &account.Bounds{
-		BudgetJ: b.EnergyJ, TotalJ: b.EnergyJ, Mode: goal.Mode(b.Mode), Scope: b.Scope, StandDown: b.StandDown, LeastUp: 1,
-	}
-	if x.Mode == "" {
-		x.Mode = goal.Ceiling
-	}
-	if x.Scope == "" {
-		x.Scope = telemetry.ScopeSlots
-	}
-	if x.StandDown == "" {
-		x.StandDown = telemetry.StandDownNever
+		BudgetJ: b.EnergyJ, TotalJ: b.EnergyJ, LeastUp: 1, Mode: cmp.Or(goal.Mode(b.Mode), goal.Ceiling),
+		Scope: cmp.Or(b.Scope, telemetry.ScopeSlots), StandDown: cmp.Or(b.StandDown, telemetry.StandDownNever),
 	}
 	if b.LeastUp != nil {
 		x.LeastUp = *b.LeastUp
 	}
-	if x.LeastUp > len(views) {
-		return nil, fmt.Errorf("least_up is %d, this fleet has %d", x.LeastUp, len(views))
+	if x.LeastUp > len(c.views) {
+		return nil, fmt.Errorf("least_up is %d, this fleet has %d", x.LeastUp, len(c.views))
 	}
 	if len(b.Packs) == 0 && !x.Landed() && !x.MayLand() {
 		return nil, nil
 	}
 	for i := range b.Packs {
 		p := &b.Packs[i]
-		if p.Aircraft > len(views) {
-			return nil, fmt.Errorf("packs.aircraft is %d, this fleet has %d", p.Aircraft, len(views))
+		if p.Aircraft > len(c.views) {
+			return nil, fmt.Errorf("packs.aircraft is %d, this fleet has %d", p.Aircraft, len(c.views))
 		}
-		pack, err := packBounds(p, &views[p.Aircraft-1])
+		pack, err := packBounds(p, &c.views[p.Aircraft-1])
 		if err != nil {
 			return nil, err
 		}
@@ -102,13 +79,13 @@ func (l *Leader) bounds(b *telemetry.Budget, a *account.Account, views []fleet.V
 	}
 	with := *a
 	with.SetBounds(x)
-	for i := range views {
-		v := &views[i]
-		if _, named := x.Pack(v.Number); !named && (l.climbsYet(v) || v.UnderCommand() && v.InAir) {
+	for i := range c.views {
+		v := &c.views[i]
+		if _, named := x.Pack(v.Number); !named && (climbsYet(c.mission, v) || v.UnderCommand() && v.InAir) {
 			return nil, fmt.Errorf("aircraft %d flies and is not in packs; name it, or give energy_j", v.Number)
 		}
 	}
-	if x.BudgetJ = with.PacksJ(views); !(x.BudgetJ > 0) {
+	if x.BudgetJ = with.PacksJ(c.views); !(x.BudgetJ > 0) {
 		return nil, fmt.Errorf("packs hold nothing above their reserves; change batteries, or ask for less")
 	}
 	return x, nil

@@ -187,11 +187,11 @@ func TestLeavesOnceDurable(t *testing.T) {
 		StandDown: telemetry.StandDownLand, LeastUp: 1})
 	l.duty.leaves, l.duty.leftJ = []string{forReserve, ""}, []float64{0, 0}
 	saved := []fleet.SavedAircraft{{Number: 1, UnderCommand: true}, {Number: 2, UnderCommand: true}}
-	if l.sendLeaving(saved); l.duty.leaves[0] == "" {
+	if l.duty.sendLeaving(saved, l.fleet, l.Log); l.duty.leaves[0] == "" {
 		t.Error("it was sent home, and the ledger does not have that")
 	}
 	saved[0].SendHome()
-	if l.sendLeaving(saved); l.duty.leaves[0] != "" || saved[0].UnderCommand || !saved[0].Homing {
+	if l.duty.sendLeaving(saved, l.fleet, l.Log); l.duty.leaves[0] != "" || saved[0].UnderCommand || !saved[0].Homing {
 		t.Errorf("it was not sent home: %+v", saved[0])
 	}
 	pilot := fleet.SavedAircraft{Number: 1, WithPilot: true}

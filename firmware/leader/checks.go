@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"prefdt/firmware/account"
 	"prefdt/firmware/config"
@@ -18,17 +19,33 @@ import (
 // checks is what a mission command is decided on, beyond the mission's state. Each method
 // returns what aircraft are ordered, or why the command is refused; none changes anything.
 type checks struct {
-	config  *config.Config
-	physics *physics.Constants
-	account *account.Account
-	mission *mission.Mission
-	fleet   *fleet.Fleet
-	ledger  *ledger.Ledger
-	views   []fleet.View
+	config    *config.Config
+	physics   *physics.Constants
+	account   *account.Account
+	mission   *mission.Mission
+	fleet     *fleet.Fleet
+	ledger    *ledger.Ledger
+	views     []fleet.View
+	effective int // the first slot that a command decided now can change
 }
 
 func (l *Leader) checks(views []fleet.View) *checks {
-	return &checks{&l.Config, &l.Policy.Physics, &l.account, &l.mission, l.fleet, l.ledgerWriter.ledger, views}
+	effective := l.schedule.Current()
+	if l.current.decided {
+		effective = min(effective+1, l.Config.Slots)
+	}
+	return &checks{&l.Config, &l.Policy.Physics, &l.account, &l.mission, l.fleet, l.ledgerWriter.ledger, views, effective}
+}
+
+// takesRequests returns why no budget and no preference is accepted any more.
+func (c *checks) takesRequests() error {
+	switch {
+	case c.mission.Ending():
+		return fmt.Errorf("the mission is %s; begin the next one with `new`, then send the request", c.mission.Phase())
+	case c.effective >= c.config.Slots:
+		return fmt.Errorf("the last slot, %d, is decided; begin the next mission with `new`, then send the request", c.config.Slots-1)
+	}
+	return nil
 }
 
 func (c *checks) start(*telemetry.Mission) (all []fleet.Ordered, err error) {
@@ -218,7 +235,7 @@ func (c *checks) besideAnother(v *fleet.View, launched []int) error {
 			return fmt.Errorf("aircraft %d hovers %.1f m from aircraft %d, want at least %v; its pilot flies it away, or carry one",
 				o.Number, d, v.Number, least)
 		}
-		if o.Number != v.Number && o.Home != nil && (o.InAir || o.Obstacle) {
+		if o.Number != v.Number && o.Home != nil && o.Up() {
 			if d := v.Position.Sub(*o.Home).Norm(); d < least-1 {
 				return fmt.Errorf("aircraft %d stands %.1f m from the home of aircraft %d, which is in the air, want at least %v; "+
 					"carry it away", v.Number, d, o.Number, least)
@@ -238,6 +255,58 @@ func (c *checks) clear(m *telemetry.Mission) (ordered []fleet.Ordered, err error
 		ordered = append(ordered, fleet.Ordered{Number: number, Clear: true})
 	}
 	return ordered, c.fleet.Check(fleet.Clear, ordered)
+}
+
+// refuses says why each action of the crew would be refused now.
+func (c *checks) refuses() *telemetry.Refuses {
+	r := &telemetry.Refuses{}
+	for _, action := range []string{telemetry.ActionStart, telemetry.ActionHold, telemetry.ActionResume, telemetry.ActionReturn,
+		telemetry.ActionStop, telemetry.ActionLaunch, telemetry.ActionClear, telemetry.ActionNew} {
+		why := ""
+		switch {
+		case !c.mission.Accepts(action):
+			why = "not while " + c.mission.Phase()
+		case action == telemetry.ActionLaunch || action == telemetry.ActionClear:
+			why = c.refusesNamed(action)
+		default:
+			why = c.refusal(action, nil)
+		}
+		*r.Of(action) = clip(why, maxRefusal)
+	}
+	if err := c.takesRequests(); err != nil {
+		r.Budget = clip(err.Error(), maxRefusal)
+	}
+	return r
+}
+
+// refusal is why a mission command would be refused now; empty: it would not.
+func (c *checks) refusal(action string, aircraft []int) string {
+	if _, err := c.command(&telemetry.Mission{Action: action, Aircraft: aircraft}); err != nil {
+		return strings.TrimPrefix(err.Error(), "cannot "+action+": ")
+	}
+	return ""
+}
+
+// refusesNamed is why an action would be refused of the aircraft that it could be for: those on the ground are launched, lost ones
+// cleared.
+func (c *checks) refusesNamed(action string) string {
+	none := map[string]string{telemetry.ActionLaunch: "every aircraft is in the air", telemetry.ActionClear: "no aircraft is lost"}[action]
+	var reasons []string
+	some := false
+	for i := range c.views {
+		v := &c.views[i]
+		if launch := action == telemetry.ActionLaunch; launch && (v.InAir || v.Obeys()) || !launch && !v.Lost && v.Received {
+			continue
+		}
+		some = true
+		if why := c.refusal(action, []int{v.Number}); why != "" {
+			reasons = append(reasons, why)
+		}
+	}
+	if !some {
+		return none
+	}
+	return strings.Join(reasons, "; ")
 }
 
 // CheckSeparation returns an error that names two aircraft too close to take off

@@ -26,6 +26,14 @@ type change struct {
 	adopt func()              // puts it in force
 }
 
+// decisions are those on commands: what waits for the ledger, and what did not.
+type decisions struct {
+	changes     []change
+	requested   *account.Account // after those changes, with the request in it; nil: none of them is one
+	actedAtOnce int              // commands so far that held or ended the flight
+	actedLast   string           // the last of those
+}
+
 // receiveCommand decides a command, and commits it together with those that follow at
 // once; but a change of the mission alone, since what follows depends on it.
 func (l *Leader) receiveCommand(m *crew.Command) {
@@ -72,7 +80,7 @@ func (l *Leader) commitCommands() {
 		l.startCommit(nil, nil)
 		l.waitForCommit()
 	}
-	changes := l.dropOvertaken(l.current.changes)
+	changes := l.current.dropOvertaken(l.current.changes, &l.mission, &l.crew)
 	l.current.changes, l.current.requested = changes, nil
 	defer func() { l.current.changes = nil }()
 	entries, last := l.crew.TakeDecided()
@@ -92,7 +100,7 @@ func (l *Leader) commitCommands() {
 	go func() { written <- l.ledgerWriter.ledger.WriteCommands(state, entries) }()
 	err := l.await(written)
 	if err == nil {
-		for _, c := range l.dropOvertaken(changes) {
+		for _, c := range l.current.dropOvertaken(changes, &l.mission, &l.crew) {
 			c.adopt()
 		}
 		l.fleet.SetDurable(state.Fleet)
@@ -102,11 +110,11 @@ func (l *Leader) commitCommands() {
 
 // dropOvertaken returns the changes that may be made, and refuses the others' commands: one that holds or ends the flight, or a
 // failed disk, came before them.
-func (l *Leader) dropOvertaken(changes []change) (left []change) {
+func (d *decisions) dropOvertaken(changes []change, m *mission.Mission, answers *crew.Handler) (left []change) {
 	var overtaken []string
 	for _, c := range changes {
-		holds := c.of == telemetry.ActionClear || l.mission.AcceptsAircraft(c.of) && !l.mission.Ending()
-		if c.from != "" && (c.from != l.mission.Phase() || c.after != l.current.actedAtOnce) && !holds {
+		holds := c.of == telemetry.ActionClear || m.AcceptsAircraft(c.of) && !m.Ending()
+		if c.from != "" && (c.from != m.Phase() || c.after != d.actedAtOnce) && !holds {
 			overtaken = append(overtaken, c.id)
 		} else {
 			left = append(left, c)
@@ -114,80 +122,77 @@ func (l *Leader) dropOvertaken(changes []change) (left []change) {
 	}
 	if len(overtaken) > 0 {
 		by := ""
-		if changes[0].after != l.current.actedAtOnce {
-			by = fmt.Sprintf(" by `%s`", l.current.actedLast)
+		if changes[0].after != d.actedAtOnce {
+			by = fmt.Sprintf(" by `%s`", d.actedLast)
 		}
-		l.crew.Overtaken(overtaken, fmt.Sprintf("overtaken%s: the mission is %s by now; send it again if it is wanted", by,
-			l.mission.Phase()))
+		answers.Overtaken(overtaken, fmt.Sprintf("overtaken%s: the mission is %s by now; send it again if it is wanted", by,
+			m.Phase()))
 	}
 	return left
 }
 
 // decideCommand completes the acknowledgement of a command, or returns why it is refused.
-func (l *Leader) decideCommand(c *crew.Command, ack *telemetry.Ack) error {
-	effective := l.effectiveSlot()
-	ack.EffectiveSlot = &effective
-	if c.Mission != nil {
-		ack.Action = c.Mission.Action
-		if c.Mission.Action == telemetry.ActionNew {
-			effective = 0
-		}
-		return l.decideMission(c.Mission)
+func (l *Leader) decideCommand(m *crew.Command, ack *telemetry.Ack) error {
+	c := l.checks(l.fleet.Views())
+	ack.EffectiveSlot = &c.effective
+	if m.Mission == nil {
+		return l.decideRequest(m, c, ack)
 	}
-	if err := l.takesRequests(); err != nil {
-		return err
+	if ack.Action = m.Mission.Action; ack.Action == telemetry.ActionNew {
+		ack.EffectiveSlot = new(0)
 	}
-	requested := l.requested()
-	if p := c.Preference; p != nil {
-		ack.Setting = &p.Setting
-		if err := requested.SetPreference(p.Setting); err != nil {
-			return err
-		}
-	} else if err := l.decideBudget(c.Budget, requested, ack); err != nil {
-		return err
-	}
-	l.current.requested = requested
-	state, bounds := requested.Objective().State(), requested.Bounds()
-	l.current.changes = append(l.current.changes, change{
-		write: func(s *ledger.State) { s.Account.Objective, s.Account.Bounds = state, bounds },
-		adopt: func() { l.adoptRequest(c, bounds) },
-	})
-	return nil
+	return l.decideMission(m.Mission, c)
 }
 
-// takesRequests returns why no budget and no preference is accepted any more.
-func (l *Leader) takesRequests() error {
-	switch {
-	case l.mission.Ending():
-		return fmt.Errorf("the mission is %s; begin the next one with `new`, then send the request", l.mission.Phase())
-	case l.effectiveSlot() >= l.Config.Slots:
-		return fmt.Errorf("the last slot, %d, is decided; begin the next mission with `new`, then send the request", l.Config.Slots-1)
+// decideRequest tries a budget or a preference on an account as the requests that wait will have it.
+func (l *Leader) decideRequest(m *crew.Command, c *checks, ack *telemetry.Ack) error {
+	if err := c.takesRequests(); err != nil {
+		return err
 	}
-	return nil
-}
-
-// requested is the account as the requests that wait will have it, to try another one on.
-func (l *Leader) requested() *account.Account {
 	a := l.account
 	if l.current.requested != nil {
 		a = *l.current.requested
 	}
 	a.Recorder = nil
-	return &a
+	bounds, err := c.bounds(m.Budget, &a)
+	if err == nil {
+		err = request(&a, m, bounds)
+	}
+	if err != nil {
+		return err
+	}
+	switch o := a.Objective(); {
+	case m.Budget == nil:
+		ack.Setting = &m.Preference.Setting
+	case bounds == nil:
+		ack.EnergyJ, ack.Mode, ack.Saturated, ack.FloorJ = &m.Budget.EnergyJ, m.Budget.Mode, new(o.Saturated()), new(o.FloorJ())
+	default:
+		plan := dutyPlan{planner: l.duty.planner}
+		l.planFor(&plan, &a, c.views)
+		l.duty.planner = plan.planner
+		plan.answer(bounds, ack)
+	}
+	l.current.requested = &a
+	state := a.Objective().State()
+	l.current.changes = append(l.current.changes, change{
+		write: func(s *ledger.State) { s.Account.Objective, s.Account.Bounds = state, bounds },
+		adopt: func() {
+			request(&l.account, m, bounds) // cannot fail: it was tried
+			l.planDuty(l.fleet.Views())
+		},
+	})
+	return nil
 }
 
-// adoptRequest puts a request in force that was checked when it was decided.
-func (l *Leader) adoptRequest(c *crew.Command, bounds *account.Bounds) {
-	switch {
-	case c.Preference != nil:
-		l.account.SetPreference(c.Preference.Setting)
-	case bounds == nil:
-		l.account.SetBounds(nil)
-		l.account.SetBudget(c.Budget.EnergyJ, goal.Mode(c.Budget.Mode))
-	default:
-		l.account.SetBounds(bounds)
+// request makes a request of an account.
+func request(a *account.Account, m *crew.Command, bounds *account.Bounds) error {
+	if m.Preference != nil {
+		return a.SetPreference(m.Preference.Setting)
 	}
-	l.planDuty(l.fleet.Views())
+	if a.SetBounds(bounds); bounds != nil {
+		return nil
+	}
+	return a.SetBudget(m.Budget.EnergyJ, goal.Mode(m.Budget.Mode))
 }
 
 // packsJ is what the fleet's packs hold when full, the most that a budget may be.
@@ -196,14 +201,6 @@ func packsJ(views []fleet.View) (sum float64) {
 		sum += views[i].CapacityJ
 	}
 	return sum
-}
-
-// effectiveSlot is the first slot that a command decided now can change.
-func (l *Leader) effectiveSlot() int {
-	if l.current.decided {
-		return min(l.schedule.Current()+1, l.Config.Slots)
-	}
-	return l.schedule.Current()
 }
 
 type missionAction struct {
@@ -253,79 +250,82 @@ type checkedMission struct {
 	ordered      []fleet.Ordered
 }
 
-// checkMission returns why a mission command is refused, or what it will do; nothing changes.
-func (l *Leader) checkMission(m *telemetry.Mission, views []fleet.View) (c checkedMission, err error) {
+// command returns why a mission command is refused, or what it will do; nothing changes.
+func (c *checks) command(m *telemetry.Mission) (x checkedMission, err error) {
 	action := missionActions[rowOf(m)]
-	c = checkedMission{action: &action, next: l.mission,
-		changesState: !action.aircraftOnly && !(m.Action == telemetry.ActionResume && !l.mission.Held())}
+	x = checkedMission{action: &action, next: *c.mission,
+		changesState: !action.aircraftOnly && !(m.Action == telemetry.ActionResume && !c.mission.Held())}
 	for _, number := range m.Aircraft {
-		if number > len(views) {
-			return c, fmt.Errorf("cannot %s aircraft %d: this fleet has %d", m.Action, number, len(views))
+		if number > len(c.views) {
+			return x, fmt.Errorf("cannot %s aircraft %d: this fleet has %d", m.Action, number, len(c.views))
 		}
 	}
-	if c.changesState {
-		c.effect, err = c.next.Command(m.Action)
-	} else if !l.mission.AcceptsAircraft(m.Action) {
-		err = fmt.Errorf("cannot %s: %w", m.Action, l.mission.Refusal())
+	if x.changesState {
+		x.effect, err = x.next.Command(m.Action)
+	} else if !c.mission.AcceptsAircraft(m.Action) {
+		err = fmt.Errorf("cannot %s: %w", m.Action, c.mission.Refusal())
 	}
-	if err == nil && action.decide != nil {
-		if c.ordered, err = action.decide(l.checks(views), m); err != nil {
+	if err == nil {
+		if x.ordered, err = action.decide(c, m); err != nil {
 			err = fmt.Errorf("cannot %s: %w", m.Action, err)
 		}
 	}
-	return c, err
+	return x, err
 }
 
 // decideMission decides a mission command: everything is checked before anything changes.
-func (l *Leader) decideMission(m *telemetry.Mission) error {
-	views := l.fleet.Views()
-	checked, err := l.checkMission(m, views)
+func (l *Leader) decideMission(m *telemetry.Mission, c *checks) error {
+	x, err := c.command(m)
 	if err != nil {
 		return err
 	}
-	action, from, changesState, effect, ordered := checked.action, l.mission.Phase(), checked.changesState, checked.effect, checked.ordered
-	logDoubts(l.Log, views, action, ordered)
+	logDoubts(l.Log, c.views, x.action, x.ordered)
+	from, isReturn := l.mission.Phase(), x.action.order == &fleet.Return
+	var begun beginning
+	if x.effect == mission.Reset {
+		x.next.Begin(m.Mission)
+		if begun, err = l.begin(m.Mission, c.views); err != nil {
+			l.Log.Error("the configuration's request does not hold", "reason", err) // checked at start
+		}
+	}
 	adopt := func() {
-		if action.order != nil {
-			if err := l.fleet.Order(*action.order, ordered); err != nil { // they could be ordered so when it was decided
+		if x.action.order != nil {
+			if err := l.fleet.Order(*x.action.order, x.ordered); err != nil { // they could be ordered so when it was decided
 				l.Log.Error("an aircraft does not obey", "order", m.Action, "reason", err)
 			}
-			if action.order == &fleet.Return {
-				for _, o := range ordered {
-					l.account.SetReturned(o.Number)
-				}
+		}
+		for _, o := range x.ordered {
+			if isReturn {
+				l.account.SetReturned(o.Number)
 			}
 		}
-		if !changesState {
+		if !x.changesState {
 			return
 		}
 		l.mission.Command(m.Action) // cannot fail: the state is that in which it was decided
-		if effect == mission.Reset {
-			if err := l.beginMission(m.Mission); err != nil {
-				l.Log.Error("the configuration's request does not hold", "reason", err) // checked at start
-			}
+		if x.effect == mission.Reset {
+			l.beginMission(begun)
 		}
-		l.performEffect(from, effect, l.fleet.Views())
+		l.performEffect(from, x.effect, l.fleet.Views())
 	}
-	if action.atOnce {
+	if x.action.atOnce {
 		l.current.actedAtOnce, l.current.actedLast = l.current.actedAtOnce+1, m.Action
 		adopt()
 		return nil
 	}
-	of := ""
-	if !changesState {
-		of = m.Action
+	of := m.Action
+	if x.changesState {
+		of = ""
 	}
 	write := func(s *ledger.State) {
-		if effect == mission.Reset {
-			*s = l.stateOfNew(m.Mission, s)
-			return
+		if x.changesState {
+			s.State = x.next.State()
 		}
-		if changesState {
-			s.State = checked.next.State()
+		if x.effect == mission.Reset {
+			begun.write(s)
 		}
-		for _, o := range ordered {
-			if action.order == &fleet.Return {
+		for _, o := range x.ordered {
+			if isReturn {
 				s.Fleet[o.Number-1].SendHome()
 				s.Account.Aircraft[o.Number-1].Returned = true
 			} else {

@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"prefdt/firmware/account"
 	"prefdt/firmware/fleet"
+	"prefdt/firmware/mission"
 	"prefdt/telemetry"
 )
 
@@ -50,8 +52,11 @@ type danger struct {
 
 // dangerList collects the dangers of one status.
 type dangerList struct {
-	anyUp bool // an aircraft is in the air
-	list  []danger
+	mission *mission.Mission
+	account *account.Account
+	status  *telemetry.Status
+	anyUp   bool // an aircraft is in the air
+	list    []danger
 }
 
 // add adds a danger of what is up in the air, or is on the ground.
@@ -67,37 +72,38 @@ func (d *dangerList) addFleet(gravity int, kind, text, do string) {
 	d.add(d.anyUp, math.Inf(1), gravity, dangerKey{0, kind}, text, do)
 }
 
-// dangers adds to a status what the crew must not miss, the gravest first. It decides nothing: whoever shows a status shows these.
-func (l *Leader) dangers(s *telemetry.Status, views []fleet.View) []telemetry.Danger {
-	up := func(v fleet.View) bool { return v.InAir || v.Obstacle }
-	d := dangerList{anyUp: slices.ContainsFunc(views, up)}
+// dangers is what the crew must not miss, the gravest first, and since which slots, with those of the status before. It decides
+// nothing: whoever shows a status shows these.
+func dangers(s *telemetry.Status, before map[dangerKey]int, m *mission.Mission, a *account.Account, views []fleet.View) (
+	out []telemetry.Danger, since map[dangerKey]int) {
+	d := dangerList{mission: m, account: a, status: s, anyUp: slices.ContainsFunc(views, fleet.View.Up)}
 	for i := range views {
-		l.aircraftDangers(&d, s, &s.Aircraft[i], &views[i])
+		d.addAircraft(&s.Aircraft[i], &views[i])
 	}
-	l.fleetDangers(&d, s)
+	d.addMission(s)
 	slices.SortStableFunc(d.list, func(a, b danger) int {
 		return cmp.Or(cmp.Compare(b.Gravity, a.Gravity), cmp.Compare(a.leftJ, b.leftJ))
 	})
-	since, out := map[dangerKey]int{}, []telemetry.Danger{}
+	since, out = map[dangerKey]int{}, []telemetry.Danger{}
 	for _, x := range d.list {
-		from, known := l.current.dangerSince[x.key]
+		from, known := before[x.key]
 		if !known {
 			from = s.Slot
 		}
 		since[x.key], x.SinceSlot, x.Text = from, from, clip(x.Text, maxDangerText)
 		out = append(out, x.Danger)
 	}
-	l.current.dangerSince = since
-	return out[:min(len(out), maxDangers)]
+	return out[:min(len(out), maxDangers)], since
 }
 
-func (l *Leader) aircraftDangers(d *dangerList, s *telemetry.Status, a *telemetry.StatusAircraft, v *fleet.View) {
-	up, leftJ := v.InAir || v.Obstacle, l.account.ResidualJ(v)
+// addAircraft adds the dangers of one aircraft.
+func (d *dangerList) addAircraft(a *telemetry.StatusAircraft, v *fleet.View) {
+	s, up, leftJ := d.status, v.Up(), d.account.ResidualJ(v)
 	add := func(gravity int, kind, text, do string) {
 		d.add(up, leftJ, gravity, dangerKey{v.Number, kind}, text, do)
 	}
 	home := "return"
-	if v.Homeward || v.Role == fleet.RoleLand || v.Role == fleet.RoleReturn {
+	if v.Homeward || v.Role.ComesDown() {
 		home = "" // it is on its way down
 	}
 	switch {
@@ -131,17 +137,17 @@ func (l *Leader) aircraftDangers(d *dangerList, s *telemetry.Status, a *telemetr
 	if left, kept := a.LeftAtTouchdownJ, a.ReserveJ; up && left != nil && kept != nil && *left < *kept-shownJ {
 		add(mustAct, "reserve", fmt.Sprintf("lands below its reserve: with %.1f of %.1f kJ", *left/1000, *kept/1000), home)
 	}
-	over := l.mission.Ending() && v.InAir && !v.Obeys() && v.Role != fleet.RoleLand && v.Role != fleet.RoleReturn
+	over := d.mission.Ending() && v.InAir && !v.Obeys() && !v.Role.ComesDown()
 	why := pilotText(v, a.Reason)
 	switch {
 	case over && v.Hovers():
 		add(mustAct, "left", "is LEFT IN THE AIR, in its autopilot's "+v.ModeName, "return")
-	case over && l.mission.Phase() == telemetry.StateStopped:
+	case over && d.mission.Phase() == telemetry.StateStopped:
 		add(flownByOther, "left", "is LEFT IN THE AIR with its pilot", "")
 	case over:
 		add(flownByOther, "left", "is LEFT IN THE AIR with its pilot", fmt.Sprintf("its pilot lands it, or resume aircraft %d", v.Number))
 	case why != "" && v.WithPilot():
-		add(flownByOther, "reason", why, l.takesBack(v))
+		add(flownByOther, "reason", why, d.takesBack(v))
 	case why != "":
 		add(unmet, "reason", why, "")
 	}
@@ -171,18 +177,19 @@ func pilotText(v *fleet.View, reason string) string {
 }
 
 // takesBack is the command that gives the leader an aircraft that is with its pilot; empty: there is none.
-func (l *Leader) takesBack(v *fleet.View) string {
+func (d *dangerList) takesBack(v *fleet.View) string {
 	switch {
-	case v.Landed != nil && *v.Landed && l.mission.AcceptsAircraft(telemetry.ActionLaunch):
+	case v.Landed != nil && *v.Landed && d.mission.AcceptsAircraft(telemetry.ActionLaunch):
 		return fmt.Sprintf("launch aircraft %d", v.Number)
-	case v.InAir && l.mission.AcceptsAircraft(telemetry.ActionResume):
+	case v.InAir && d.mission.AcceptsAircraft(telemetry.ActionResume):
 		return fmt.Sprintf("resume aircraft %d", v.Number)
 	}
 	return ""
 }
 
-func (l *Leader) fleetDangers(d *dangerList, s *telemetry.Status) {
-	if why := l.mission.Reason(); why != "" {
+// addMission adds those of the mission and its budget.
+func (d *dangerList) addMission(s *telemetry.Status) {
+	if why := d.mission.Reason(); why != "" {
 		do := ""
 		if s.State == telemetry.StateHolding {
 			do = "resume once that is cured, or return"
@@ -193,10 +200,10 @@ func (l *Leader) fleetDangers(d *dangerList, s *telemetry.Status) {
 		}
 		d.addFleet(mustAct, "state", verb+": "+why, do)
 	}
-	if why := l.account.FlightWarning(); why != "" && l.mission.InSlots() {
+	if why := d.account.FlightWarning(); why != "" && d.mission.InSlots() {
 		d.addFleet(mayKnow, "flight", why, "")
 	}
-	if until := s.CoveredUntilSlot; until != nil && *until <= s.Slot && *until < s.Slots-1 && l.mission.InSlots() {
+	if until := s.CoveredUntilSlot; until != nil && *until <= s.Slot && *until < s.Slots-1 && d.mission.InSlots() {
 		d.addFleet(unmet, "covered", "too few are in the air for what the crew asked", "launch another, or ask for fewer")
 	}
 	ask := "ask for a larger budget"
@@ -214,58 +221,6 @@ func (l *Leader) fleetDangers(d *dangerList, s *telemetry.Status) {
 		d.addFleet(mayKnow, "over", fmt.Sprintf("predicted to end on %.1f kJ, above the budget of %.1f", *s.PredictedEndJ/1000,
 			*s.BudgetJ/1000), ask)
 	}
-}
-
-// refuses says why each action of the crew would be refused now.
-func (l *Leader) refuses(views []fleet.View) *telemetry.Refuses {
-	r := &telemetry.Refuses{}
-	for _, action := range []string{telemetry.ActionStart, telemetry.ActionHold, telemetry.ActionResume, telemetry.ActionReturn,
-		telemetry.ActionStop, telemetry.ActionLaunch, telemetry.ActionClear, telemetry.ActionNew} {
-		why := ""
-		switch {
-		case !l.mission.Accepts(action):
-			why = "not while " + l.mission.Phase()
-		case action == telemetry.ActionLaunch || action == telemetry.ActionClear:
-			why = l.refusesNamed(action, views)
-		default:
-			why = l.refusal(action, nil, views)
-		}
-		*r.Of(action) = clip(why, maxRefusal)
-	}
-	if err := l.takesRequests(); err != nil {
-		r.Budget = clip(err.Error(), maxRefusal)
-	}
-	return r
-}
-
-// refusal is why a mission command would be refused now; empty: it would not.
-func (l *Leader) refusal(action string, aircraft []int, views []fleet.View) string {
-	if _, err := l.checkMission(&telemetry.Mission{Action: action, Aircraft: aircraft}, views); err != nil {
-		return strings.TrimPrefix(err.Error(), "cannot "+action+": ")
-	}
-	return ""
-}
-
-// refusesNamed is why an action would be refused of the aircraft that it could be for: those on the ground are launched, lost ones
-// cleared.
-func (l *Leader) refusesNamed(action string, views []fleet.View) string {
-	none := map[string]string{telemetry.ActionLaunch: "every aircraft is in the air", telemetry.ActionClear: "no aircraft is lost"}[action]
-	var reasons []string
-	some := false
-	for i := range views {
-		v := &views[i]
-		if launch := action == telemetry.ActionLaunch; launch && (v.InAir || v.Obeys()) || !launch && !v.Lost && v.Received {
-			continue
-		}
-		some = true
-		if why := l.refusal(action, []int{v.Number}, views); why != "" {
-			reasons = append(reasons, why)
-		}
-	}
-	if !some {
-		return none
-	}
-	return strings.Join(reasons, "; ")
 }
 
 // clip cuts a text to what a status carries.

@@ -108,7 +108,7 @@ func TestLongestStatus(t *testing.T) {
 		v.Phase, v.Role, v.Lost, v.Obstacle = fleet.PhasePilot, fleet.RoleOther, true, true
 	}
 	s := l.status(l.views)
-	s.Refuses, s.Challenge = l.refuses(l.views), strings.Repeat("A", 22)
+	s.Refuses, s.Challenge = l.checks(l.views).refuses(), strings.Repeat("A", 22)
 	for len(s.Dangers) < maxDangers {
 		s.Dangers = append(s.Dangers, telemetry.Danger{Gravity: 9, Aircraft: 64, SinceSlot: 1e6, Text: strings.Repeat("d", maxDangerText),
 			Do: "its pilot lands it, or resume aircraft 64"})

@@ -2,12 +2,15 @@ package leader
 
 import (
 	"cmp"
+	"log/slog"
 	"math"
 	"slices"
 
 	"prefdt/firmware/account"
 	"prefdt/firmware/fleet"
+	"prefdt/firmware/mission"
 	"prefdt/inference/duty"
+	"prefdt/inference/record"
 	"prefdt/inference/slot"
 	"prefdt/telemetry"
 )
@@ -146,7 +149,7 @@ const awaySlots = 2.0
 // keep what the plan leaves for the slots.
 func (l *Leader) planFor(d *dutyPlan, a *account.Account, views []fleet.View) {
 	if d.planner == nil {
-		d.planner = l.newPlanner(duty.State{})
+		d.planner = l.Policy.newPlanner(duty.State{}, l.recorder())
 	}
 	in, bounds := &d.input, a.Bounds()
 	objective := a.Objective()
@@ -179,13 +182,13 @@ func (l *Leader) planFor(d *dutyPlan, a *account.Account, views []fleet.View) {
 }
 
 // climbsYet is whether an aircraft has its climb before it: the mission has not begun its slots.
-func (l *Leader) climbsYet(v *fleet.View) bool {
-	return !l.mission.InSlots() && (l.mission.Phase() == telemetry.StateIdle || v.UnderCommand())
+func climbsYet(m *mission.Mission, v *fleet.View) bool {
+	return !m.InSlots() && (m.Phase() == telemetry.StateIdle || v.UnderCommand())
 }
 
 // climbJ is what its climb and its way to its start take of the bounds; 0 where they are behind it.
 func (l *Leader) climbJ(a *account.Account, v *fleet.View) float64 {
-	if !l.climbsYet(v) || !a.Bounds().Landed() {
+	if !climbsYet(&l.mission, v) || !a.Bounds().Landed() {
 		return 0
 	}
 	there, start := *v, l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM)
@@ -204,7 +207,7 @@ func (l *Leader) dutyAircraft(a *account.Account, v *fleet.View) duty.Aircraft {
 	case there.Home == nil:
 		there.Home = &v.Position
 	}
-	climbs := l.climbsYet(v)
+	climbs := climbsYet(&l.mission, v)
 	if climbs {
 		there.Position = start
 	}
@@ -292,49 +295,41 @@ func (d *dutyPlan) order(v *fleet.View) (x slot.Order) {
 }
 
 // sendLeaving sends home the aircraft that leave by a settlement that is durable.
-func (l *Leader) sendLeaving(durable []fleet.SavedAircraft) {
-	for i, reason := range l.duty.leaves {
+func (d *dutyPlan) sendLeaving(durable []fleet.SavedAircraft, f *fleet.Fleet, log *slog.Logger) {
+	for i, reason := range d.leaves {
 		if reason != "" && durable[i].Homing {
-			l.Log.Info("aircraft comes home", "aircraft", i+1, "reason", reason, "slot", l.schedule.Current(),
-				"left_at_touchdown_j", math.Round(l.duty.leftJ[i]))
-			l.fleet.SendHomeFor(i+1, whyLeaves[reason])
-			l.duty.leaves[i] = ""
+			log.Info("aircraft comes home", "aircraft", i+1, "reason", reason, "slot", d.input.Slot,
+				"left_at_touchdown_j", math.Round(d.leftJ[i]))
+			f.SendHomeFor(i+1, whyLeaves[reason])
+			d.leaves[i] = ""
 		}
 	}
 }
 
-// dutyState is what a restart needs of the plan; nil where there is none.
-func (l *Leader) dutyState() *duty.State {
-	if !l.duty.inForce {
+// state is what a restart needs of the plan; nil where there is none.
+func (d *dutyPlan) state() *duty.State {
+	if !d.inForce {
 		return nil
 	}
-	s := l.duty.planner.State()
+	s := d.planner.State()
 	return &s
 }
 
-// restoreDuty continues the plan of before a restart.
-func (l *Leader) restoreDuty(s *duty.State) {
-	l.duty = dutyPlan{}
-	if s != nil {
-		l.duty.planner = l.newPlanner(*s)
-	}
-}
-
 // newPlanner is one that continues a state.
-func (l *Leader) newPlanner(s duty.State) *duty.Planner {
-	p := duty.New(&l.Policy.Physics, l.Policy.UserPrior, l.Policy.MaxPriceSPerJ)
-	p.Restore(s)
-	l.recorder().BeginPlanner(s)
-	return p
+func (p *Policy) newPlanner(s duty.State, r *record.Writer) *duty.Planner {
+	planner := duty.New(&p.Physics, p.UserPrior, p.MaxPriceSPerJ)
+	planner.Restore(s)
+	r.BeginPlanner(s)
+	return planner
 }
 
-// dutyOf is an aircraft's part in the mission, by its name on the wire.
-func (l *Leader) dutyOf(v *fleet.View) string {
+// part is an aircraft's in the mission, by its name on the wire.
+func (d *dutyPlan) part(v *fleet.View, inSlots bool) string {
 	switch {
 	case v.WithPilot() || v.Lost || !v.Received:
-	case v.Homeward || l.duty.leaving(v.Number):
+	case v.Homeward || d.leaving(v.Number):
 		return telemetry.DutyLeaving
-	case v.Flying && l.mission.InSlots():
+	case v.Flying && inSlots:
 		return telemetry.DutyServing
 	case v.Landed != nil && *v.Landed && !v.Armed:
 		return telemetry.DutyHome

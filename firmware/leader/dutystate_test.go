@@ -21,7 +21,7 @@ func TestDutyStateIsThePlanners(t *testing.T) {
 		Aircraft: []duty.Aircraft{{Number: 1, CPUHz: 4e10, LeftJ: 12e3}, {Number: 2, CPUHz: 4e10, LeftJ: 18e3}},
 	})
 	l := &Leader{duty: dutyPlan{planner: p, inForce: true}}
-	if got, want := *l.dutyState(), p.State(); !reflect.DeepEqual(got, want) || want.Reports == 0 || len(want.Until) != 2 {
+	if got, want := *l.duty.state(), p.State(); !reflect.DeepEqual(got, want) || want.Reports == 0 || len(want.Until) != 2 {
 		t.Errorf("kept %+v\nwant %+v", got, want)
 	}
 }

@@ -3,6 +3,8 @@ package leader
 import (
 	"slices"
 
+	"prefdt/firmware/users"
+	"prefdt/firmware/workers"
 	"prefdt/inference/physics"
 	"prefdt/inference/slot"
 )
@@ -43,20 +45,20 @@ func limitEdgeLoad(s *slot.Snapshot, d *slot.Decision, p *physics.Constants, spa
 
 // keepUncomputable leaves to its user each task whose aircraft has no worker that can be
 // reached, or none with the task's function.
-func (l *Leader) keepUncomputable(s *slot.Snapshot, names []string, d *slot.Decision) {
+func keepUncomputable(s *slot.Snapshot, names []string, d *slot.Decision, p *physics.Constants, u *users.Users, w *workers.Workers) {
 	kept := false
 	for i := range d.Users {
-		u := &d.Users[i]
-		if u.Server == 0 {
+		x := &d.Users[i]
+		if x.Server == 0 {
 			continue
 		}
-		function, digest := l.users.Function(names[i])
-		if a := &s.Aircraft[u.Server-1]; a.CPUHz == 0 || !l.workers.Computes(a.Number, function, digest) {
-			u.Server, u.Offload, kept = 0, 0, true
+		function, digest := u.Function(names[i])
+		if a := &s.Aircraft[x.Server-1]; a.CPUHz == 0 || !w.Computes(a.Number, function, digest) {
+			x.Server, x.Offload, kept = 0, 0, true
 		}
 	}
 	if kept {
-		d.Evaluate(&l.Policy.Physics, s)
+		d.Evaluate(p, s)
 	}
 }
 

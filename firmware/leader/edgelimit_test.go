@@ -135,7 +135,7 @@ func TestOversizedTasksDoNotSendTheFleetHome(t *testing.T) {
 				Task: &telemetry.Task{Bits: 1e9, CyclesPerBit: 1000, DeadlineS: 0.9}}
 			l.handleUserMessage(link.UserMessage{User: fmt.Sprintf("u%d", u), Report: &r}, true)
 		}
-		l.expireResults(n)
+		expireResults(n, &l.account, &l.users)
 		names := l.buildSnapshot(n, l.views)
 		l.decide(n, names, l.views)
 		for u := range 300 { // and as many that report having taken the offer
@@ -183,7 +183,7 @@ func TestStrangersClaimNothing(t *testing.T) {
 					l.handleUserMessage(link.UserMessage{User: fmt.Sprintf("u%d", u), Report: &r}, true)
 				}
 			}
-			l.expireResults(n)
+			expireResults(n, &l.account, &l.users)
 			l.decide(n, l.buildSnapshot(n, l.views), l.views)
 			for i := range strangers {
 				claim(fmt.Sprintf("stranger-%d", i), n)

@@ -129,7 +129,7 @@ func TestSnapshotsEqualTheWorlds(t *testing.T) {
 						send(u.ID, link.UserMessage{Report: overTheWire(t, payload, err, telemetry.DecodeReport)})
 					}
 				}
-				l.expireResults(n)
+				expireResults(n, &l.account, &l.users)
 				names := l.buildSnapshot(n, l.views)
 
 				s := &l.current.snapshot

@@ -64,7 +64,7 @@ func FuzzSlot(f *testing.F) {
 				l.handleUserMessage(link.UserMessage{User: []string{"a", "b", "c"}[u], Report: &honest}, true)
 			}
 			l.handleUserMessage(link.UserMessage{User: "x", Report: &report}, true)
-			l.expireResults(n)
+			expireResults(n, &l.account, &l.users)
 			names := l.buildSnapshot(n, l.views)
 			honest, others := 0, l.current.snapshot.Results
 			for i := range others {

@@ -45,7 +45,7 @@ func TestSlotsBeginAtHeight(t *testing.T) {
 		v.Phase, v.Flying, v.Position = fleet.PhaseFlying, true, l.Config.StartPosition(v.Number, frozen.Physics.AreaSideM)
 	}
 	l.views[1].Climbs = true
-	if in := l.tickInput(l.views); in.AtStart != 1 || in.EnRoute != 1 {
+	if in := progress(&l.Config, l.Policy.Physics.AreaSideM, l.views); in.AtStart != 1 || in.EnRoute != 1 {
 		t.Errorf("at their starts %d, on their way %d", in.AtStart, in.EnRoute)
 	}
 }

@@ -78,12 +78,11 @@ type Leader struct {
 
 // loopState is the state of the slot in progress and of the loop's iteration.
 type loopState struct {
+	decisions
 	snapshot        slot.Snapshot
 	decideBy        time.Duration // when the slot's users take the offer
 	offeredAircraft bool          // the slot's beacon offered at least one aircraft
-	undecided       int           // users of the slot that the policy has no time for, or whose decisions are not sent in time
 	decision        slot.Decision
-	policyUsers     int  // users that the policy decided for; those after them compute locally
 	decided         bool // the slot is decided: a command takes effect in the next one
 	lastRow         account.Row
 	iterations      int                   // since Run began
@@ -91,13 +90,9 @@ type loopState struct {
 	statusSeq       int64                 // sequence number of the last status
 	setting         float64               // in force, or what the budget amounts to
 	yieldReason     error                 // another leader already leads this fleet
-	changes         []change              // by commands that wait for the ledger
-	requested       *account.Account      // after those changes, with the request in it; nil: none of them is one
 	deferred        []link.ControlMessage // that arrived while the ledger was written
 	lastBeacon      int                   // slot of the last beacon
 	reachedBroker   bool                  // since Run began
-	actedAtOnce     int                   // commands so far that held or ended the flight
-	actedLast       string                // the last of those
 	dangerSince     map[dangerKey]int     // the slot from which on each danger of the last status was one
 	warnedOfFlight  bool                  // flight takes more, or less, than the checkpoint expects
 }
@@ -108,8 +103,8 @@ func (l *Leader) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer l.closeLedger()
-	l.measureBoard()
+	defer func() { l.ledgerWriter.close(&l.mission, l.fleet, l.Log) }()
+	l.pace.measureBoard(&l.Policy, l.Config.Slots, len(l.Config.Aircraft), l.Clock)
 	if err := l.beginOrContinue(saved, found); err != nil {
 		return err
 	}
@@ -145,7 +140,7 @@ func (l *Leader) Run(ctx context.Context) error {
 		"speed", l.Config.SpeedFactor())
 	l.reportIteration()
 	for ctx.Err() == nil && l.current.yieldReason == nil {
-		if l.Config.ExitWhenDone && l.mission.Phase() == telemetry.StateDone && l.allLanded(l.fleet.Views()) {
+		if l.Config.ExitWhenDone && l.mission.Phase() == telemetry.StateDone && allLanded(l.fleet.Views()) {
 			break
 		}
 		l.current.iterations++
@@ -269,13 +264,18 @@ func (l *Leader) idleTick(ctx context.Context) {
 	if l.mission.Phase() == telemetry.StateClimbing {
 		l.climb(views)
 	}
-	views = l.tick(views)
-	l.planDuty(views)
-	l.setClockReferences(l.Clock.Now(), views)
-	l.startCommit(nil, views)
+	setClockReferences(&l.schedule, l.Clock.Now(), views)
+	l.endIteration(nil, views)
 	if l.mission.InSlots() {
 		l.waitForCommit() // slot 0 is opened once only: the ledger has it before users do
 	}
+}
+
+// endIteration has the mission change its state, plans what follows, and begins to write both with these rows.
+func (l *Leader) endIteration(rows []account.Row, views []fleet.View) {
+	views = l.tick(views) // its change of state stands in the status of this settlement
+	l.planDuty(views)
+	l.startCommit(rows, views)
 }
 
 // statusEvery is the longest wall time between two statuses; docs/wire.md allows 5 s.
@@ -298,18 +298,14 @@ func (l *Leader) climb(views []fleet.View) {
 	}
 }
 
-// tickInput collects what mission.Tick needs: time passed, connection, positions.
-func (l *Leader) tickInput(views []fleet.View) mission.TickInput {
-	now := l.Clock.Now()
-	wall := (now - l.current.lastTickAt).Seconds()
-	l.current.lastTickAt = now
-	in := mission.TickInput{MissionS: wall * l.Config.SpeedFactor(), WallS: wall, Connected: l.mqtt.Connected(),
-		AllLanded: l.allLanded(views), Grounded: grounded(views)}
+// progress is what mission.Tick needs to know of the aircraft.
+func progress(c *config.Config, areaM float64, views []fleet.View) mission.TickInput {
+	in := mission.TickInput{AllLanded: allLanded(views), Grounded: grounded(views)}
 	for _, v := range views {
 		if !v.UnderCommand() {
 			continue
 		}
-		away := v.Position.Sub(l.Config.StartPosition(v.Number, l.Policy.Physics.AreaSideM)).Norm()
+		away := v.Position.Sub(c.StartPosition(v.Number, areaM)).Norm()
 		if v.Flying && !v.Climbs && away < 3 && v.SpeedMPS < 3 {
 			in.AtStart++
 		} else {
@@ -324,7 +320,7 @@ func grounded(views []fleet.View) string {
 	var reasons []string
 	for i := range views {
 		v := &views[i]
-		if v.Phase != fleet.PhaseIdle && v.Phase != fleet.PhasePilot || v.InAir || v.Obstacle {
+		if v.Phase != fleet.PhaseIdle && v.Phase != fleet.PhasePilot || v.Up() {
 			return ""
 		}
 		reasons = append(reasons, fmt.Sprintf("aircraft %d: %s", v.Number, cmp.Or(v.Reason, "on the ground")))
@@ -338,7 +334,10 @@ func grounded(views []fleet.View) string {
 func (l *Leader) tick(views []fleet.View) []fleet.View {
 	views = l.rejoinAircraft(views)
 	phase := l.mission.Phase()
-	c := l.mission.Tick(l.tickInput(views))
+	in, now := progress(&l.Config, l.Policy.Physics.AreaSideM, views), l.Clock.Now()
+	in.Connected, in.WallS = l.mqtt.Connected(), (now - l.current.lastTickAt).Seconds()
+	in.MissionS, l.current.lastTickAt = in.WallS*l.Config.SpeedFactor(), now
+	c := l.mission.Tick(in)
 	if c.Reason == "" {
 		return views
 	}
@@ -393,7 +392,6 @@ func (l *Leader) beginSlots(views []fleet.View) {
 	}
 	l.schedule.Begin(l.Clock.Now())
 	l.account.BeginSlots(views, flying)
-	l.setClockReferences(l.Clock.Now(), views)
 }
 
 func sendHome(f *fleet.Fleet, log *slog.Logger, number int, why string) {
@@ -401,15 +399,9 @@ func sendHome(f *fleet.Fleet, log *slog.Logger, number int, why string) {
 	f.SendHomeFor(number, why)
 }
 
-// firstMessageIterations is how many iterations a restarted leader waits for an
-// aircraft's first message before it counts as landed.
-const firstMessageIterations = 30
-
 // allLanded is whether no aircraft under this leader's control is still on its way home.
-func (l *Leader) allLanded(views []fleet.View) bool {
-	return !slices.ContainsFunc(views, func(v fleet.View) bool {
-		return v.Homeward && (v.Received || l.current.iterations < firstMessageIterations)
-	})
+func allLanded(views []fleet.View) bool {
+	return !slices.ContainsFunc(views, func(v fleet.View) bool { return v.Homeward })
 }
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

@@ -43,22 +43,29 @@ func (w *ledgerWriter) open(c *config.Config, disk func(write func() error) erro
 	return nil
 }
 
-// closeLedger waits for what is being written, and writes a file of a mission that is over.
-func (l *Leader) closeLedger() {
-	if w := &l.ledgerWriter; w.pending != nil && <-w.pending == nil {
+// close waits for what is being written, and writes a file of a mission that is over.
+func (w *ledgerWriter) close(m *mission.Mission, f *fleet.Fleet, log *slog.Logger) {
+	if w.pending != nil && <-w.pending == nil {
 		w.durable = w.writing
 	}
-	l.startFiling()
-	l.ledgerWriter.filing.Wait()
-	l.ledgerWriter.ledger.Close()
+	w.startFiling(m, f.Views(), log)
+	w.filing.Wait()
+	w.ledger.Close()
 }
 
 // startCommit begins to write rows, those whose write failed before, and the state after
-// them.
+// them. The last row has the status after it.
 func (l *Leader) startCommit(rows []account.Row, views []fleet.View) {
 	l.waitForCommit()
-	l.stamp(rows, views)
-	w, state, pending := &l.ledgerWriter, l.ledgerState(), make(chan error, 1)
+	w, pending := &l.ledgerWriter, make(chan error, 1)
+	for i := range rows {
+		rows[i].UnixMS = l.WallClock().UnixMilli()
+	}
+	if n := len(rows); n > 0 {
+		s := l.status(views)
+		rows[n-1].Status, w.settled = &s, &s
+	}
+	state := l.ledgerState()
 	w.rows = append(w.rows, rows...)
 	w.pending, w.fleet, w.beganAt, w.writing = pending, state.Fleet, l.Clock.Now(), missionAndPhase(&l.mission)
 	unwritten := w.rows // nothing is added before this write has ended
@@ -128,20 +135,18 @@ func (l *Leader) keepWithoutLedger(waitedS float64) {
 // handleCommit publishes the status after a settlement. A disk that fails in flight
 // ends the mission: the aircraft return without the ledger.
 func (l *Leader) handleCommit(err error) {
-	l.ledgerWriter.pending = nil
-	l.ledgerWriter.lastWriteMS = float64(l.Clock.Now()-l.ledgerWriter.beganAt) / float64(time.Millisecond)
-	settled := l.ledgerWriter.settled
-	l.ledgerWriter.settled = nil
+	w := &l.ledgerWriter
+	settled := w.settled
+	w.pending, w.settled, w.lastWriteMS = nil, nil, float64(l.Clock.Now()-w.beganAt)/float64(time.Millisecond)
 	if err != nil {
 		l.Log.Error("settlement could not be written", "reason", err)
-		from := l.mission.Phase()
-		l.publish(l.status(l.performEffect(from, l.mission.DiskFailed(), l.fleet.Views())))
+		l.publish(l.status(l.performEffect(l.mission.Phase(), l.mission.DiskFailed(), l.fleet.Views())))
 		return
 	}
-	l.ledgerWriter.durable, l.ledgerWriter.rows = l.ledgerWriter.writing, nil
-	l.fleet.SetDurable(l.ledgerWriter.fleet)
-	l.sendLeaving(l.ledgerWriter.fleet)
-	l.startFiling()
+	w.durable, w.rows = w.writing, nil
+	l.fleet.SetDurable(w.fleet)
+	l.duty.sendLeaving(w.fleet, l.fleet, l.Log)
+	w.startFiling(&l.mission, l.fleet.Views(), l.Log)
 	l.publish(l.statusAfter(settled))
 }
 
@@ -153,41 +158,24 @@ func (l *Leader) statusAfter(settled *telemetry.Status) telemetry.Status {
 	return l.status(l.fleet.Views())
 }
 
-// stamp completes the rows of a settlement with the time and the status after it.
-func (l *Leader) stamp(rows []account.Row, views []fleet.View) {
-	if len(rows) == 0 {
-		return
-	}
-	unixMS := l.WallClock().UnixMilli()
-	for i := range rows {
-		rows[i].UnixMS = unixMS
-	}
-	s := l.status(views)
-	rows[len(rows)-1].Status, l.ledgerWriter.settled = &s, &s
-}
-
 // startFiling begins to write the files of missions that have none, once after each change
 // to a state with nothing to fly that is durable: no slot waits for the disk then.
-func (l *Leader) startFiling() {
-	w, now, phase, views := &l.ledgerWriter, missionAndPhase(&l.mission), l.mission.Phase(), l.fleet.Views()
-	if w.filed == now || w.durable != now || telemetry.UnderWay(phase) || !l.allLanded(views) || leftInAir(views) {
+func (w *ledgerWriter) startFiling(m *mission.Mission, views []fleet.View, log *slog.Logger) {
+	now := missionAndPhase(m)
+	flies := func(v fleet.View) bool { return v.Homeward || v.InAir } // by itself or its pilot, too
+	if w.filed == now || w.durable != now || telemetry.UnderWay(m.Phase()) || slices.ContainsFunc(views, flies) {
 		return
 	}
 	w.filed = now
 	w.filing.Wait()
 	w.filing.Go(func() {
 		if err := w.ledger.WriteFiles(); err != nil {
-			l.Log.Error("the files of finished missions could not be written", "reason", err)
+			log.Error("the files of finished missions could not be written", "reason", err)
 		}
 	})
 }
 
 func missionAndPhase(m *mission.Mission) string { return m.ID() + " " + m.Phase() }
-
-// leftInAir is whether an aircraft flies by itself or its pilot.
-func leftInAir(views []fleet.View) bool {
-	return slices.ContainsFunc(views, func(v fleet.View) bool { return v.InAir })
-}
 
 // ledgerState is the present state, as a restart needs it.
 func (l *Leader) ledgerState() ledger.State {
@@ -202,30 +190,11 @@ func (l *Leader) ledgerState() ledger.State {
 		State: l.mission.State(), ConfiguredMission: l.Config.Mission, StatusSeq: l.current.statusSeq, Schedule: l.schedule.State(),
 		Account: l.account.State(), Users: l.users.State(), Fleet: saved, LastCommand: l.crew.LastCommand(),
 		Place: place(&l.Config, l.Policy.Physics.AreaSideM),
-		Duty:  l.dutyState(),
+		Duty:  l.duty.state(),
 	}
 }
 
 // place is where and for whom the configuration has missions flown.
 func place(c *config.Config, sideM float64) *ledger.Place {
 	return &ledger.Place{Origin: c.Origin, AreaM: [2]float64{sideM, sideM}, SlotMS: c.SlotMS, Fleet: c.Fleet}
-}
-
-// stateOfNew is the state once a mission of this id has begun, from the present one.
-func (l *Leader) stateOfNew(id string, now *ledger.State) ledger.State {
-	var m mission.Mission
-	m.Begin(id)
-	a, u := l.account, l.users
-	a.Recorder = nil
-	a.Begin(l.Config.Slots, l.fleet.Views())
-	requestDefaults(&l.Config, &a) // an error is that of beginMission
-	u.Initialize()
-	saved := slices.Clone(now.Fleet)
-	for i := range saved {
-		saved[i].SentHome = ""
-	}
-	return ledger.State{
-		State: m.State(), ConfiguredMission: now.ConfiguredMission, StatusSeq: now.StatusSeq,
-		Account: a.State(), Users: u.State(), Fleet: saved, LastCommand: now.LastCommand, Place: now.Place,
-	}
 }

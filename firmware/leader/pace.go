@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"prefdt/firmware/clock"
 	"prefdt/firmware/users"
 	"prefdt/inference/goal"
 	"prefdt/inference/physics"
@@ -16,8 +17,10 @@ import (
 type pace struct {
 	perUser time.Duration // 0: nothing was measured
 
+	undecided int // users of the slot that the policy has no time for, or whose decisions are not sent in time
+
 	// The slot that is being measured.
-	users     int
+	users     int // that the policy decided for; those after them compute locally
 	from      time.Duration
 	delivered <-chan time.Duration // receives when the broker has the last decision; nil: none is measured
 }
@@ -70,32 +73,32 @@ const (
 // measureBoard has the scheduler decide once, for users as the checkpoint expects them, under
 // a budget, which takes longest. So the first slot too is decided for no more users than there
 // is time for.
-func (l *Leader) measureBoard() {
-	scheduler, ok := l.Policy.Scheduler.(interface{ Reset() })
+func (p *pace) measureBoard(policy *Policy, slots, aircraft int, now clock.Clock) {
+	scheduler, ok := policy.Scheduler.(interface{ Reset() })
 	if !ok {
 		return
 	}
-	p, prior := &l.Policy.Physics, &l.Policy.UserPrior
-	s := slot.Snapshot{Slots: l.Config.Slots}
-	for m := range l.Config.Aircraft {
+	physics, prior := &policy.Physics, &policy.UserPrior
+	s := slot.Snapshot{Slots: slots}
+	for m := range aircraft {
 		s.Aircraft = append(s.Aircraft, slot.Aircraft{
-			Number: m + 1, Position: spread(m, len(l.Config.Aircraft), p.AreaSideM), RemainingJ: p.BatteryCapacityJ, CPUHz: p.EdgeCPUHz,
+			Number: m + 1, Position: spread(m, aircraft, physics.AreaSideM), RemainingJ: physics.BatteryCapacityJ, CPUHz: physics.EdgeCPUHz,
 		})
 	}
 	for i := range trialUsers {
-		u := slot.User{ID: i, Position: spread(i, trialUsers, p.AreaSideM), Task: prior.TaskMean, CPUHz: prior.CPUHz}
+		u := slot.User{ID: i, Position: spread(i, trialUsers, physics.AreaSideM), Task: prior.TaskMean, CPUHz: prior.CPUHz}
 		for m := range s.Aircraft {
-			u.Gain = append(u.Gain, p.Channel.MeanGain(u.Position.Sub(s.Aircraft[m].Position).Norm(), p.AltitudeM))
+			u.Gain = append(u.Gain, physics.Channel.MeanGain(u.Position.Sub(s.Aircraft[m].Position).Norm(), physics.AltitudeM))
 		}
 		s.Users = append(s.Users, u)
 	}
 	const aboveFloor = 1.2
-	objective := goal.New(l.Policy.Scales, p, s.Slots, len(s.Aircraft))
+	objective := goal.New(policy.Scales, physics, s.Slots, len(s.Aircraft))
 	_ = objective.SetBudget(aboveFloor*objective.FloorJ(), goal.Target) // of positive joules, which are never refused
 	var d slot.Decision
-	began := l.Clock.Now()
-	l.Policy.Decide(&s, objective, &d)
-	l.pace.observe(trialUsers, slotOverDecision*(l.Clock.Now()-began))
+	began := now.Now()
+	policy.Decide(&s, objective, &d)
+	p.observe(trialUsers, slotOverDecision*(now.Now()-began))
 	scheduler.Reset()
 }
 
@@ -105,14 +108,13 @@ func spread(i, n int, areaM float64) physics.Position {
 	return physics.Position{EastM: areaM * eastShare, NorthM: areaM * (float64(i) + 0.5) / float64(n)}
 }
 
-// limitUsers takes those users out of the snapshot that the policy has no time to decide for,
-// and returns the names of the others.
-func (l *Leader) limitUsers(names []string) []string {
-	l.pace.begin(l.Clock.Now())
-	l.current.undecided = 0
-	if most := l.pace.most(l.current.decideBy); len(names) > most {
-		l.current.undecided = len(names) - most
-		names = l.users.Limit(&l.current.snapshot, most)
+// limit takes those users out of the snapshot that the policy has no time to decide for until a
+// moment, and returns the names of the others.
+func (p *pace) limit(u *users.Users, s *slot.Snapshot, names []string, now, until time.Duration) []string {
+	p.begin(now)
+	most := p.most(until)
+	if p.undecided = max(len(names)-most, 0); p.undecided > 0 {
+		return u.Limit(s, most)
 	}
 	return names
 }
@@ -121,18 +123,17 @@ func (l *Leader) limitUsers(names []string) []string {
 // keep the offer or, if that was made for less than half as many, compute locally. An offer that
 // many more take than it was made for is worse for each of them. The next offers are made for
 // these users. It returns the names of all that have a decision.
-func (l *Leader) decideTheRest(names []string) []string {
-	left := l.current.undecided
+func (p *pace) decideTheRest(u *users.Users, s *slot.Snapshot, d *slot.Decision, names []string) []string {
+	left, decided := p.undecided, len(names)
 	if left == 0 {
 		return names
 	}
-	s, d, decided := &l.current.snapshot, &l.current.decision, len(names)
-	if float64(left) > 2*l.users.WithoutDecision() {
+	if float64(left) > 2*u.WithoutDecision() {
 		s.Users, names = s.Users[:decided+left], names[:decided+left]
 		for i := decided; i < len(names); i++ {
 			d.Users = append(d.Users, slot.UserDecision{CompletionS: s.Users[i].Task.LocalTimeS(s.Users[i].CPUHz)})
 		}
 	}
-	l.users.ObserveSlot(decided+left, left)
+	u.ObserveSlot(decided+left, left)
 	return names
 }

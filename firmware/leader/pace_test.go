@@ -99,7 +99,7 @@ func TestSlowBoardKeepsTheDeadline(t *testing.T) {
 	board := &slowBoard{offloadAll: offloadAll{p}, clock: &manualClock{}, perUser: 500 * time.Millisecond / (fit + fixedUsers)}
 	l := newInPhase(t, telemetry.StateFlying, board, p, &loadCheckpoint(t).GoalConstants)
 	l.Clock, l.Config.ReportByMS, l.Config.DecideByMS = board.clock, 300, 800
-	l.measureBoard()
+	l.pace.measureBoard(&l.Policy, l.Config.Slots, len(l.Config.Aircraft), l.Clock)
 	decided := map[string]int{} // slots in which a user was
 	for n := range slots {
 		board.clock.now = time.Duration(n+1) * time.Second
@@ -114,11 +114,11 @@ func TestSlowBoardKeepsTheDeadline(t *testing.T) {
 			l.handleUserMessage(link.UserMessage{User: fmt.Sprintf("u%04d", u), Report: &r}, true)
 		}
 		board.clock.now += milliseconds(l.Config.ReportByMS)
-		l.expireResults(n)
-		names := l.limitUsers(l.buildSnapshot(n, l.views))
+		expireResults(n, &l.account, &l.users)
+		names := l.pace.limit(&l.users, &l.current.snapshot, l.buildSnapshot(n, l.views), l.Clock.Now(), l.current.decideBy)
 		names = l.decide(n, names, l.views)
 		told := l.publishDecisions(n, names)
-		sent := l.current.policyUsers
+		sent := l.pace.users
 		if want := map[bool]int{true: crowd, false: sent}[n == 0]; told != want {
 			t.Errorf("slot %d: %d users were sent decisions, want %d", n, told, want)
 		}
@@ -183,7 +183,7 @@ func TestWhyUsersAreUndecided(t *testing.T) {
 			}}, true)
 		}
 		clock.now += milliseconds(l.Config.ReportByMS)
-		names := l.limitUsers(l.buildSnapshot(7, l.views))
+		names := l.pace.limit(&l.users, &l.current.snapshot, l.buildSnapshot(7, l.views), l.Clock.Now(), l.current.decideBy)
 		board.perUser = c.stall / time.Duration(len(names))
 		l.publishDecisions(7, l.decide(7, names, l.views))
 		if got := out.String(); !strings.Contains(got, c.want) || strings.Contains(got, c.notWant) {

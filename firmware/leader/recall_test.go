@@ -52,7 +52,7 @@ func (f *inField) decide(l *inPhase) {
 			l.handleUserMessage(link.UserMessage{User: fmt.Sprintf("u%d", list[i].ID), Report: &r}, true)
 		}
 	}
-	l.expireResults(n)
+	expireResults(n, &l.account, &l.users)
 	l.decide(n, l.buildSnapshot(n, l.views), l.views)
 	l.commandFleet(l.views)
 }

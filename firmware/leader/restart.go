@@ -5,12 +5,15 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"prefdt/firmware/account"
 	"prefdt/firmware/config"
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/ledger"
 	"prefdt/firmware/schedule"
+	"prefdt/firmware/users"
+	"prefdt/inference/belief/learned"
 	"prefdt/inference/goal"
 	"prefdt/telemetry"
 )
@@ -26,9 +29,11 @@ func (l *Leader) beginOrContinue(s ledger.State, found bool) error {
 		l.current.statusSeq = s.StatusSeq
 		l.account.RestoreWays(s.Account.Ways)
 		l.account.KeepMultiplier(s.Account.Objective)
-		if err := l.beginMission(l.Config.Mission); err != nil {
+		begun, err := l.begin(l.Config.Mission, l.fleet.Views())
+		if err != nil {
 			return err
 		}
+		l.beginMission(begun)
 		return l.ledgerWriter.ledger.WriteCommands(l.ledgerState(), nil)
 	}
 	l.current.statusSeq = s.StatusSeq + 1000 // more than were published after the last transaction
@@ -36,10 +41,12 @@ func (l *Leader) beginOrContinue(s ledger.State, found bool) error {
 	l.schedule.Restore(s.Schedule)
 	l.account.Restore(s.Account)
 	l.users.Restore(s.Users)
-	l.restoreDuty(s.Duty)
+	if s.Duty != nil {
+		l.duty.planner = l.Policy.newPlanner(*s.Duty, l.recorder())
+	}
 	l.current.setting = l.account.Objective().Setting()
 	l.fleet.Restore(s.Fleet)
-	err = l.recall()
+	err = l.Policy.recall(l.ledgerWriter.ledger, &l.users, l.air)
 	l.air.Restore(l.account.LikelyAirs)
 	if b := l.Policy.belief(); b != nil {
 		l.account.Air = b.Air
@@ -48,20 +55,20 @@ func (l *Leader) beginOrContinue(s ledger.State, found bool) error {
 }
 
 // recall has the scheduler, and the filter of the air, remember the slots before the restart.
-func (l *Leader) recall() error {
-	p, ok := l.Policy.Scheduler.(believer)
-	if !ok || l.Policy.RecallSlots == 0 {
+func (p *Policy) recall(kept *ledger.Ledger, u *users.Users, air *learned.MeasuredAir) error {
+	b, ok := p.Scheduler.(believer)
+	if !ok || p.RecallSlots == 0 {
 		return nil
 	}
-	rows, err := l.ledgerWriter.ledger.LastRows(l.Policy.RecallSlots)
+	rows, err := kept.LastRows(p.RecallSlots)
 	if err != nil {
 		return err
 	}
 	for i := range rows {
 		if x := rows[i].Seen; x != nil {
-			x.Users(func(name string, id int) { l.users.Recall(name, id, rows[i].Slot) })
-			p.Recall(&x.Snapshot)
-			l.air.Observe(&x.Snapshot)
+			x.Users(func(name string, id int) { u.Recall(name, id, rows[i].Slot) })
+			b.Recall(&x.Snapshot)
+			air.Observe(&x.Snapshot)
 		}
 	}
 	return nil
@@ -129,28 +136,46 @@ func checkConfigMatches(c *config.Config, here *ledger.Place, s *ledger.State) e
 	return nil
 }
 
-// beginMission begins a mission, idle, with the configuration's request, and resets
-// the state of the one before. The next transaction writes it.
-func (l *Leader) beginMission(id string) error {
-	l.mission.Begin(id)
+// beginning is what a mission begins with: the configuration's request, and nothing of the mission before.
+type beginning struct {
+	id      string
+	account account.Account
+	users   users.Users
+}
+
+func (l *Leader) begin(id string, views []fleet.View) (b beginning, err error) {
+	b = beginning{id, l.account, l.users}
+	b.account.Recorder = nil
+	b.account.Begin(l.Config.Slots, views)
+	b.users.Initialize()
+	return b, requestDefaults(&l.Config, &b.account)
+}
+
+// write enters it into the state that is written, beside the mission's own.
+func (b *beginning) write(s *ledger.State) {
+	s.Schedule, s.Account, s.Users, s.Duty = schedule.State{}, b.account.State(), b.users.State(), nil
+	for i := range s.Fleet {
+		s.Fleet[i].SentHome = ""
+	}
+}
+
+// beginMission begins a mission, idle. The next transaction writes it.
+func (l *Leader) beginMission(b beginning) {
 	if l.account.Recorder != nil {
 		l.endRecord()
 	}
-	l.current.decided = false
+	l.mission.Begin(b.id)
 	l.schedule.Restore(schedule.State{})
-	l.account.Begin(l.Config.Slots, l.fleet.Views())
-	l.users.Initialize()
+	l.account, l.users = b.account, b.users
 	if r, ok := l.Policy.Scheduler.(interface{ Reset() }); ok {
 		r.Reset()
 	}
-	l.restoreDuty(nil)
+	l.duty = dutyPlan{}
 	for i := range l.Config.Aircraft {
 		l.fleet.ForgetSentHome(i + 1)
 	}
-	err := requestDefaults(&l.Config, &l.account)
 	o := l.account.Objective()
-	l.current.setting, l.current.lastRow.Reported, l.current.lastRow.DecisionMS = o.Setting(), 0, 0
-	return err
+	l.current.decided, l.current.setting, l.current.lastRow.Reported, l.current.lastRow.DecisionMS = false, o.Setting(), 0, 0
 }
 
 // requestDefaults makes the configuration's request.
@@ -187,7 +212,7 @@ func (l *Leader) rejoinFleet(ctx context.Context, s ledger.State) {
 	}
 	l.schedule.Resume(l.Clock.Now(), downtime)
 	if l.schedule.Over() {
-		l.startCommit(l.settle(l.Config.Slots - 1)) // it ended while the leader was down
+		l.endIteration(l.settle(l.Config.Slots - 1)) // it ended while the leader was down
 		return
 	}
 	l.planDuty(l.fleet.Views()) // what leaves by it is on the disk with the next settlement
@@ -205,11 +230,8 @@ func (l *Leader) rejoinAircraft(views []fleet.View) []fleet.View {
 		return views
 	}
 	for i := range views {
-		v := &views[i]
-		if v.Phase != fleet.PhaseRejoining {
-			continue
-		}
-		switch {
+		switch v := &views[i]; {
+		case v.Phase != fleet.PhaseRejoining:
 		case !l.Config.Flight.ResumeAfterRestart:
 			l.fleet.HandToPilot(v.Number, "resume_after_restart is false")
 		case !v.Fresh && l.current.iterations > rejoinIterations:
@@ -287,6 +309,12 @@ func (l *Leader) waitForFleet(ctx context.Context) bool {
 			l.publish(l.status(views))
 		}
 	}
+}
+
+// setClockReferences records the autopilots' times at a moment: those clocks run on
+// while the leader restarts.
+func setClockReferences(s *schedule.Schedule, at time.Duration, views []fleet.View) {
+	s.SetReferences(clockReadings(views), views[0].AtS-at.Seconds()/s.SlotDuration.Seconds())
 }
 
 func clockReadings(views []fleet.View) (r []schedule.ClockReading) {

@@ -2,12 +2,14 @@ package leader
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"prefdt/firmware/account"
 	"prefdt/firmware/fleet"
 	"prefdt/firmware/link"
+	"prefdt/firmware/users"
 	"prefdt/inference/record"
 	"prefdt/inference/slot"
 	"prefdt/telemetry"
@@ -27,10 +29,10 @@ func (l *Leader) runSlot(ctx context.Context) {
 	if ctx.Err() != nil {
 		return // with a part of the reports, and for a fleet whose links may be cut, nothing is decided
 	}
-	l.expireResults(n)
+	expireResults(n, &l.account, &l.users)
 	l.waitForCommit()
 	views := l.fleet.Views()
-	names := l.limitUsers(l.buildSnapshot(n, views))
+	names := l.pace.limit(&l.users, &l.current.snapshot, l.buildSnapshot(n, views), l.Clock.Now(), l.current.decideBy)
 	names = l.decide(n, names, views)
 	l.commandFleet(views)
 	l.publishDecisions(n, names)
@@ -38,10 +40,7 @@ func (l *Leader) runSlot(ctx context.Context) {
 	if ctx.Err() != nil {
 		return // the slot stays unsettled; a restart counts it as missed
 	}
-	rows, views := l.settle(n)
-	views = l.tick(views) // its change of state stands in the status of this settlement
-	l.planDuty(views)
-	l.startCommit(rows, views)
+	l.endIteration(l.settle(n))
 }
 
 // openSlot waits for the next slot's start and returns its number. A slot that is
@@ -60,7 +59,7 @@ func (l *Leader) openSlot(ctx context.Context) (n int, ok bool) {
 		l.Log.Warn("slots missed", "first", n, "next", l.schedule.Current(), "late", l.Clock.Now()-l.schedule.StartOf(n), "ledger_ms",
 			l.ledgerWriter.lastWriteMS)
 		if l.schedule.Over() {
-			l.startCommit(l.settle(l.Config.Slots - 1)) // the last slots were missed
+			l.endIteration(l.settle(l.Config.Slots - 1)) // the last slots were missed
 			return n, false
 		}
 	}
@@ -180,10 +179,56 @@ func (l *Leader) handleUserMessage(r link.UserMessage, inTime bool) {
 	}
 }
 
+// handleControl handles one message that is not a user's: of the crew, the broker, or
+// another leader.
+func (l *Leader) handleControl(c link.ControlMessage) {
+	switch {
+	case c.Command != nil:
+		l.receiveCommand(c.Command)
+	case c.Heartbeat != nil:
+		if l.crew.AcceptHeartbeat(c.Heartbeat) {
+			l.mission.Heartbeat(c.Heartbeat.Station, c.Heartbeat.Leaving, (l.Clock.Now() - l.current.lastTickAt).Seconds())
+		}
+	case c.Worker != nil:
+		l.workers.Receive(c.Worker.Aircraft, &c.Worker.Worker, c.Worker.Received)
+	case c.BrokerConnected:
+		l.publish(l.status(l.fleet.Views()))
+	case c.DeclaredOffline: // a newcomer's will
+		l.mqtt.RepublishOnline()
+	case c.Beacon != nil:
+		s := c.Beacon // this leader's own is received by its own subscription
+		own := s.Slot == l.current.lastBeacon || l.mission.InSlots() && s.Slot <= l.schedule.Current()
+		if !own || s.SlotMS != l.Config.SlotMS {
+			l.mqtt.CountReject(l.mqtt.Topics.Slot(), "slot: foreign beacon", "another leader is at slot %d", s.Slot)
+			l.mqtt.RepublishOnline()
+		}
+	case c.Status != nil && c.Status.Seq > l.current.statusSeq: // its own has a number no higher than the last that it sent
+		s := c.Status
+		l.mqtt.CountReject(l.mqtt.Topics.Status(), "status: foreign", "another leader is %s, slot %d", s.State, s.Slot)
+		if l.mqtt.LeaderKey != nil { // where leaders have one a status proves nothing
+			l.mqtt.RequestProof()
+		} else {
+			l.yieldIfYounger(s.Seq, s.Slot, s.State)
+		}
+	case c.RivalProof != nil:
+		l.yieldIfYounger(c.RivalProof.Seq, c.RivalProof.Slot, l.mission.Phase())
+	case c.YieldReason != nil:
+		l.current.yieldReason = c.YieldReason
+	}
+}
+
+// yieldIfYounger makes the younger of two idle leaders yield: the one that has
+// published fewer statuses.
+func (l *Leader) yieldIfYounger(seq int64, slot int, state string) {
+	if seq > l.current.statusSeq && l.mission.Phase() == telemetry.StateIdle {
+		l.current.yieldReason = fmt.Errorf("%w: fleet %s is %s, slot %d", link.ErrIncumbent, l.Config.Fleet, state, slot)
+	}
+}
+
 // expireResults closes the results of slot n-2; the next offer is based on them.
-func (l *Leader) expireResults(n int) {
-	for _, e := range l.account.ExpireResults(n) {
-		l.users.ObserveSlot(e.Tasks, e.Unreported)
+func expireResults(n int, a *account.Account, u *users.Users) {
+	for _, e := range a.ExpireResults(n) {
+		u.ObserveSlot(e.Tasks, e.Unreported)
 	}
 }
 
@@ -205,35 +250,34 @@ func (l *Leader) buildSnapshot(n int, views []fleet.View) (names []string) {
 // time for. It returns the names of all.
 func (l *Leader) decide(n int, names []string, views []fleet.View) []string {
 	began := l.Clock.Now()
-	objective, d := l.account.Objective(), &l.current.decision
+	objective, s, d := l.account.Objective(), &l.current.snapshot, &l.current.decision
 	if !l.mqtt.Connected() {
 		objective.SetPreference(1) // decisions cannot be delivered: fly at the speed of least power
 	}
-	observation := l.Policy.Decide(&l.current.snapshot, objective, d)
+	observation := l.Policy.Decide(s, objective, d)
 	var seen *account.Seen
 	if b := l.Policy.belief(); b != nil {
-		seen = account.NewSeen(&l.current.snapshot, names, l.users.IdleNames(), b, &l.Policy.Physics.Channel)
+		seen = account.NewSeen(s, names, l.users.IdleNames(), b, &l.Policy.Physics.Channel)
 		l.account.Air = b.Air
 	}
-	l.air.Observe(&l.current.snapshot)
+	l.air.Observe(s)
 	if airs := l.air.Likely(); airs != nil { // until it has measured, after a restart those before it count
 		l.account.LikelyAirs = airs
 	}
 	l.recorder().Begin(l.account.Objective())
-	l.recorder().WriteDecision(&l.current.snapshot, objective, d)
+	l.recorder().WriteDecision(s, objective, d)
 	l.account.Observe(observation)
-	l.keepUncomputable(&l.current.snapshot, names, d)
-	limitEdgeLoad(&l.current.snapshot, d, &l.Policy.Physics, func(number int) float64 { return l.account.SpareJ(&views[number-1]) })
-	decided := len(names)
-	names = l.decideTheRest(names)
-	l.current.policyUsers, l.current.decided = decided, true
+	keepUncomputable(s, names, d, &l.Policy.Physics, &l.users, &l.workers)
+	limitEdgeLoad(s, d, &l.Policy.Physics, func(number int) float64 { return l.account.SpareJ(&views[number-1]) })
+	l.pace.users, l.current.decided = len(names), true
+	names = l.pace.decideTheRest(&l.users, s, d, names)
 	l.users.PriceSPerJ = d.PriceSPerJ
 	l.account.AddDecision(account.SlotDecision{
-		Slot: n, Users: names, Snapshot: &l.current.snapshot, Decision: d, Reported: l.users.Reported(),
+		Slot: n, Users: names, Snapshot: s, Decision: d, Reported: l.users.Reported(),
 		DecisionMS: float64(l.Clock.Now()-began) / float64(time.Millisecond), MaxOfferUsers: l.users.MaxOfferUsers(),
 		OfferedAircraft: l.current.offeredAircraft, Seen: seen,
 	})
-	if l.current.undecided > 0 {
+	if l.pace.undecided > 0 {
 		l.account.Observed(n)
 	}
 	return names
@@ -283,14 +327,14 @@ func (l *Leader) commandFleet(views []fleet.View) {
 
 // publishDecisions sends each user with a task its decision, where to compute, and returns
 // how many. From decide_by_ms on a user has taken the offer, and ignores a decision: those are
-// counted with the users that limitUsers took out, and the first slot that has any is warned of.
+// counted with the users that pace.limit took out, and the first slot that has any is warned of.
 func (l *Leader) publishDecisions(n int, names []string) (sent int) {
 	s := &l.current.snapshot
 	finished := true
 	for i, name := range names {
 		if l.Clock.Now() >= l.current.decideBy {
-			if finished = i >= l.current.policyUsers; !finished {
-				l.pace.observeLate(l.current.policyUsers, l.Clock.Now())
+			if finished = i >= l.pace.users; !finished {
+				l.pace.observeLate(l.pace.users, l.Clock.Now())
 			}
 			break
 		}
@@ -304,16 +348,16 @@ func (l *Leader) publishDecisions(n int, names []string) (sent int) {
 			out.Grant = l.workers.Grant(l.mission.ID(), name, function, out.Aircraft, n, out.Offload*s.Users[i].Task.Bits,
 				out.CPUHz, l.Clock.Now())
 		}
-		if i == l.current.policyUsers-1 {
-			l.pace.users, l.pace.delivered = l.current.policyUsers, l.mqtt.PublishLastDecision(name, out)
+		if i == l.pace.users-1 {
+			l.pace.delivered = l.mqtt.PublishLastDecision(name, out)
 			continue
 		}
 		l.mqtt.PublishDecision(name, out)
 	}
-	l.current.undecided += max(l.current.policyUsers-sent, 0)
-	if l.current.undecided > 0 && l.current.lastRow.Undecided == 0 {
+	l.pace.undecided += max(l.pace.users-sent, 0)
+	if l.pace.undecided > 0 && l.current.lastRow.Undecided == 0 {
 		cause := "too many users for this board"
-		more := []any{"slot", n, "undecided", l.current.undecided, "users", l.users.Reported()}
+		more := []any{"slot", n, "undecided", l.pace.undecided, "users", l.users.Reported()}
 		if !finished { // of how few users ever: a board may stall
 			cause = "the decision was not finished by decide_by_ms: the board was busy, or is too slow for its users"
 			more = append(more, "late", l.Clock.Now()-l.current.decideBy)
@@ -337,22 +381,15 @@ func (l *Leader) settle(n int) (rows []account.Row, views []fleet.View) {
 			l.schedule.Missed++ // no user had a beacon
 		}
 		if rows[i].Slot == n && !rows[i].Missed {
-			rows[i].Undecided = l.current.undecided
+			rows[i].Undecided = l.pace.undecided
 		}
 		l.current.lastRow = rows[i]
 	}
 	l.schedule.Advance(n, l.Clock.Now())
-	l.setClockReferences(l.schedule.StartOf(l.schedule.Current()), views)
+	setClockReferences(&l.schedule, l.schedule.StartOf(l.schedule.Current()), views)
 	if n >= l.Config.Slots-1 {
 		l.schedule.End()
-		from := l.mission.Phase()
-		views = l.performEffect(from, l.mission.SlotsOver(), views) // no effect if the mission was stopped in the last slot
+		views = l.performEffect(l.mission.Phase(), l.mission.SlotsOver(), views) // no effect if the mission was stopped in the last slot
 	}
 	return rows, views
-}
-
-// setClockReferences records the autopilots' times at a moment: those clocks run on
-// while the leader restarts.
-func (l *Leader) setClockReferences(at time.Duration, views []fleet.View) {
-	l.schedule.SetReferences(clockReadings(views), views[0].AtS-at.Seconds()*l.Config.SpeedFactor())
 }

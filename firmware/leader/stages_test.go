@@ -89,7 +89,7 @@ func (c *crowd) decideOn() {
 
 // settleResults enters the decision and all its results, and settles the slot.
 func (c *crowd) settleResults() []account.Row {
-	c.expireResults(c.n)
+	expireResults(c.n, &c.account, &c.users)
 	c.account.AddDecision(account.SlotDecision{
 		Slot: c.n, Users: c.names, Snapshot: &c.current.snapshot, Decision: &c.current.decision, Reported: c.users.Reported(),
 		MaxOfferUsers: c.users.MaxOfferUsers(), OfferedAircraft: true,

@@ -17,7 +17,7 @@ import (
 // publish publishes a status with the next sequence number, the present challenge, and what would be refused now.
 func (l *Leader) publish(s telemetry.Status) {
 	l.current.statusSeq++
-	s.Seq, s.Challenge, s.Refuses = l.current.statusSeq, l.crew.Challenge(), l.refuses(l.fleet.Views())
+	s.Seq, s.Challenge, s.Refuses = l.current.statusSeq, l.crew.Challenge(), l.checks(l.fleet.Views()).refuses()
 	l.mqtt.PublishStatus(s)
 	l.fleet.AnnounceValue("budget_j", l.account.RequestedJ()) // 0: a preference is in force
 	l.fleet.AnnounceValue("spent_j", s.SpentJ)
@@ -30,9 +30,17 @@ func (l *Leader) status(views []fleet.View) telemetry.Status {
 	if o.SlotsLeft() > 0 || !o.Budgeted() { // after the last slot a budget has no setting that it amounts to
 		l.current.setting = o.Setting()
 	}
+	warning := "" // what the crew has to know of flight power, in a mission that flies: first it is logged
+	if l.mission.InSlots() {
+		warning = l.account.FlightWarning()
+		if warning != "" && !l.current.warnedOfFlight {
+			l.Log.Warn("flight is not as the checkpoint expects", "reason", warning)
+		}
+		l.current.warnedOfFlight = warning != ""
+	}
 	s := telemetry.Status{
 		Slot: o.Slot() - 1, Slots: l.Config.Slots, MissionS: float64(o.Slot()), Mission: l.mission.ID(), State: l.mission.Phase(),
-		Reason:  cmp.Or(l.mission.Reason(), l.flightWarning()),
+		Reason:  cmp.Or(l.mission.Reason(), warning),
 		Setting: l.current.setting, SpentJ: o.SpentJ(), FloorJ: o.FloorJ(), Saturated: o.Saturated(), TransitJ: l.account.TransitJ(),
 		UsersHeard: l.current.lastRow.Reported, MissedSlots: l.schedule.Missed, DecisionMS: l.current.lastRow.DecisionMS,
 		EnergySource: string(energy.Consumed), LastCommand: l.crew.LastCommand(), CrewAgeS: l.mission.CrewAgeS(),
@@ -40,15 +48,18 @@ func (l *Leader) status(views []fleet.View) telemetry.Status {
 	}
 	end, predicted := o.PredictedEndJ(), o.Slot() > 0
 	if b := l.account.Bounds(); b != nil {
-		l.addBounds(&s, b)
-		end = l.duty.endJ
+		s.SpentJ = l.account.DrawnJ()
+		s.BudgetJ, s.Mode, s.RemainingJ, s.Scope = new(b.BudgetJ), new(string(b.Mode)), new(b.BudgetJ-s.SpentJ), b.Scope
+		if end = l.duty.endJ; l.duty.inForce {
+			s.FloorJ, s.Saturated, s.CoveredUntilSlot = l.duty.floorJ, l.duty.saturates(b), new(l.duty.covered)
+		}
 		predicted = predicted && (l.duty.inForce || l.mission.Ending()) // a leader that has just started has not planned yet
 	} else if o.Budgeted() {
 		s.BudgetJ, s.Mode, s.RemainingJ, s.Scope = new(o.BudgetJ()), new(string(o.Mode())), new(o.BudgetJ()-o.SpentJ()),
 			telemetry.ScopeSlots
 	}
 	if l.mission.Ending() {
-		end = s.SpentJ + l.waysHomeJ(views)
+		end = s.SpentJ + l.account.WaysHomeJ(views)
 		s.FloorJ, s.Saturated = end, s.BudgetJ != nil && *s.BudgetJ < s.SpentJ
 	}
 	if predicted {
@@ -73,25 +84,12 @@ func (l *Leader) status(views []fleet.View) telemetry.Status {
 		if !math.IsNaN(v.Charge) {
 			a.Battery = new(v.Charge)
 		}
-		l.addDuty(&a, &v)
+		a.Duty = l.duty.part(&v, l.mission.InSlots())
+		l.duty.addTo(&a, &v, &l.account)
 		s.Aircraft = append(s.Aircraft, a)
 	}
-	s.Dangers = l.dangers(&s, views)
+	s.Dangers, l.current.dangerSince = dangers(&s, l.current.dangerSince, &l.mission, &l.account, views)
 	return s
-}
-
-// flightWarning is what the crew has to know of flight power, in a mission that flies: first it is logged.
-func (l *Leader) flightWarning() string {
-	if !l.mission.InSlots() {
-		return ""
-	}
-	text := l.account.FlightWarning()
-	if (text != "") != l.current.warnedOfFlight {
-		if l.current.warnedOfFlight = text != ""; text != "" {
-			l.Log.Warn("flight is not as the checkpoint expects", "reason", text)
-		}
-	}
-	return text
 }
 
 // reasonText is why an aircraft does not fly as commanded: by the leader's own decision, by its pilot's, by its
@@ -105,46 +103,23 @@ func reasonText(v *fleet.View) string {
 	return strings.Join(slices.DeleteFunc(reasons, func(s string) bool { return s == "" }), ": ")
 }
 
-// waysHomeJ is what a mission that is over is still to take of a budget to touchdown.
-func (l *Leader) waysHomeJ(views []fleet.View) (sumJ float64) {
-	b := l.account.Bounds()
-	if b == nil || !b.Landed() {
-		return 0
-	}
-	for i := range views {
-		if v := &views[i]; v.InAir && v.Located {
-			sumJ += l.account.WayHome(v).TotalJ()
-		}
-	}
-	return sumJ
-}
-
-// addBounds completes the status of a budget with bounds.
-func (l *Leader) addBounds(s *telemetry.Status, b *account.Bounds) {
-	s.SpentJ = l.account.DrawnJ()
-	s.BudgetJ, s.Mode, s.RemainingJ, s.Scope = new(b.BudgetJ), new(string(b.Mode)), new(b.BudgetJ-s.SpentJ), b.Scope
-	if l.duty.inForce {
-		s.FloorJ, s.Saturated, s.CoveredUntilSlot = l.duty.floorJ, l.duty.saturates(b), new(l.duty.covered)
-	}
-}
-
-// addDuty adds to an aircraft's status its part in the mission, and what its pack has for it.
-func (l *Leader) addDuty(a *telemetry.StatusAircraft, v *fleet.View) {
-	if a.Duty = l.dutyOf(v); !v.Received || !v.Located || l.account.Bounds() == nil {
+// addTo adds to an aircraft's status what its pack has for the mission, where a budget has bounds.
+func (d *dutyPlan) addTo(a *telemetry.StatusAircraft, v *fleet.View, by *account.Account) {
+	if !v.Received || !v.Located || by.Bounds() == nil {
 		return
 	}
 	homeJ := 0.0
 	if v.InAir {
-		homeJ = l.account.WayHome(v).TotalJ()
+		homeJ = by.WayHome(v).TotalJ()
 	}
-	a.UsableJ, a.ReserveJ, a.HomeJ = new(l.account.UsableJ(v)), new(l.account.KeptJ(v)), &homeJ
-	if !l.duty.inForce {
+	a.UsableJ, a.ReserveJ, a.HomeJ = new(by.UsableJ(v)), new(by.KeptJ(v)), &homeJ
+	if !d.inForce {
 		a.LeftAtTouchdownJ = new(max(*a.UsableJ-homeJ, 0))
 		return
 	}
-	a.LeftAtTouchdownJ = new(l.duty.leftJ[v.Number-1])
-	if x := &l.duty.input.Aircraft[v.Number-1]; l.account.Bounds().MayLand() && !x.Left && !l.duty.leaving(v.Number) {
-		a.FliesUntilSlot = new(l.duty.orders[v.Number-1].FliesUntil - 1)
+	a.LeftAtTouchdownJ = new(d.leftJ[v.Number-1])
+	if x := &d.input.Aircraft[v.Number-1]; by.Bounds().MayLand() && !x.Left && !d.leaving(v.Number) {
+		a.FliesUntilSlot = new(d.orders[v.Number-1].FliesUntil - 1)
 	}
 }
 

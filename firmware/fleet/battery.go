@@ -1,12 +1,130 @@
 package fleet
 
 import (
+	"fmt"
 	"math"
+	"slices"
+
+	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 
 	"prefdt/firmware/energy"
-	"prefdt/firmware/envelope"
 	"prefdt/inference/physics"
 )
+
+// Which BATTERY_STATUS the meter counts is decided here: that with id 0, which may be the sum of all others; where there is
+// none, what is relayed or the only one there is.
+
+const (
+	sumWithin   = 0.1  // the currents of the parts add up to the sum's, to within this share of it
+	sumVoltage  = 0.05 // and each part has the sum's voltage, likewise
+	sumLeastA   = 0.1  // below it currents say nothing
+	sumSmoothsS = 2.0  // the messages of batteries are not of one moment
+)
+
+// batteryTrace has what one battery's messages said in the last seconds.
+type batteryTrace struct{ receivedS, currentA, voltageV float64 }
+
+func (x *batteryTrace) add(now float64, r *energy.Reading) {
+	share := min(1, max(now-x.receivedS, 0)/sumSmoothsS)
+	if math.IsNaN(x.currentA) || math.IsNaN(x.voltageV) || now-x.receivedS > batteryAbsentS {
+		share = 1
+	}
+	if share == 1 {
+		x.currentA, x.voltageV = r.CurrentA, r.VoltageV
+	}
+	x.currentA, x.voltageV = x.currentA+share*(r.CurrentA-x.currentA), x.voltageV+share*(r.VoltageV-x.voltageV)
+	x.receivedS = now
+}
+
+// handleBattery reads one battery's message.
+func (a *aircraft) handleBattery(f *Fleet, now float64, m *common.MessageBatteryStatus) {
+	cells := append(m.Voltages[:], slices.DeleteFunc(m.VoltagesExt[:], func(mv uint16) bool { return mv == 0 })...)
+	r := energy.FromBatteryStatus(cells, m.CurrentBattery, m.EnergyConsumed, m.BatteryRemaining)
+	if noBattery(&r) {
+		return // some send one for a power port with nothing in it
+	}
+	a.addBatteryID(now, m.Id, &r)
+	metered := a.metersBattery(now, m.Id)
+	a.warnOfUnmetered(f, now)
+	if !metered {
+		return // the same current would count twice
+	}
+	a.batteryStatusS, a.batteryStatusBootS = now, a.bootS(now)
+	a.updateBattery(f, now, r, m.CurrentConsumed)
+}
+
+// metersBattery is whether the meter counts this battery.
+func (a *aircraft) metersBattery(now float64, id uint8) bool {
+	own := a.ownBatteryS > 0 && now-a.ownBatteryS < batteryAbsentS
+	switch relayed := int(id) == a.params.kind().traits().relayedBatteryID; {
+	case id == 0:
+		a.meteredBattery, a.ownBatteryS = 0, now
+		if a.othersAddUp() {
+			a.sumS = now
+		}
+	case own, relayed:
+		return relayed && !own && (a.meteredBattery == 0 || !slices.Contains(a.batteryIDs, a.meteredBattery))
+	case len(a.batteryIDs) == 1 && now-a.batteriesSinceS > batteryAbsentS:
+		a.meteredBattery = id // the only one there is
+	}
+	return id == a.meteredBattery
+}
+
+// addBatteryID keeps the ids of BATTERY_STATUS, and what each said last.
+func (a *aircraft) addBatteryID(now float64, id uint8, r *energy.Reading) {
+	if a.batteries == nil {
+		a.batteries = map[uint8]*batteryTrace{}
+	}
+	if a.batteries[id] == nil {
+		a.batteries[id] = &batteryTrace{currentA: math.NaN()}
+	}
+	a.batteries[id].add(now, r)
+	i, found := slices.BinarySearch(a.batteryIDs, id)
+	if found {
+		return
+	}
+	a.batteryIDs = slices.Insert(slices.Clone(a.batteryIDs), i, id) // views have the old slice
+	a.batteriesSinceS, a.sumS, a.warnedOfBatteries = now, 0, false
+}
+
+// othersAddUp is whether id 0 is the sum of all others, as some autopilots meter packs in parallel. Two that share a load equally
+// would look like a sum of one.
+func (a *aircraft) othersAddUp() bool {
+	sum, currentA := a.batteries[0], 0.0
+	for _, id := range a.batteryIDs {
+		if id == 0 {
+			continue
+		}
+		part := a.batteries[id]
+		if !(math.Abs(part.voltageV-sum.voltageV) <= sumVoltage*sum.voltageV) {
+			return false
+		}
+		currentA += part.currentA
+	}
+	return len(a.batteryIDs) > 2 && sum.currentA >= sumLeastA && math.Abs(currentA-sum.currentA) <= sumWithin*sum.currentA
+}
+
+// unmeteredBatteries are the ids of batteries that its meter does not count.
+func (a *aircraft) unmeteredBatteries(now float64) []uint8 {
+	if len(a.batteryIDs) < 2 || a.sumS > 0 && now-a.sumS < batteryAbsentS { // one that is alone is metered, if not yet
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(a.batteryIDs), func(id uint8) bool {
+		return id == a.meteredBattery || int(id) == a.params.kind().traits().relayedBatteryID
+	})
+}
+
+// warnOfUnmetered warns once of batteries that are not metered, as soon as it would be known that they are parts of a sum.
+func (a *aircraft) warnOfUnmetered(f *Fleet, now float64) {
+	if a.warnedOfBatteries || now-a.batteriesSinceS <= batteryAbsentS {
+		return
+	}
+	if ids := a.unmeteredBatteries(now); len(ids) > 0 {
+		a.warnedOfBatteries = true
+		f.Log.Warn("a battery is not metered: joules are of one battery", "aircraft", a.number, "reason",
+			fmt.Sprintf("BATTERY_STATUS has the ids %v", ids))
+	}
+}
 
 // Pack is the battery that an aircraft has fitted. What was drawn from it counts since it
 // was fitted, over missions and restarts, until another one is seen in its place.
@@ -186,25 +304,70 @@ func (a *aircraft) restorePack(f *Fleet, p Pack) {
 	a.meter.CapacityJ = a.capacityJ(&f.Physics)
 }
 
-// landingWaitS is how long an aircraft may wait near its home for those that land before
-// it: for all others in the air with homes side by side, of which each has to be lower by
-// envelope.LandingBelowM before the next comes in. One on the ground waits for those that
-// may take off as well.
-func (f *Fleet) landingWaitS(a *aircraft) (seconds float64) {
-	const nearSeparations, comesInS = 4, 5
-	for _, b := range f.aircraft {
-		if b != a && !b.lost && b.located && (b.inAir() || !a.inAir()) &&
-			a.homeOrHere().Sub(b.homeOrHere()).Norm() <= nearSeparations*f.Limits.SeparationM {
-			heightM := f.Limits.AltitudeM.Over(b.landsAtM())
-			seconds += comesInS + b.params.DescentS(heightM) - b.params.DescentS(heightM-envelope.LandingBelowM)
-		}
+// batteryStatusAbsent is whether no BATTERY_STATUS comes any more, by its own clock too: after a stall of the leader those are
+// received late that were sent meanwhile.
+func (a *aircraft) batteryStatusAbsent(now float64) bool {
+	if now-a.batteryStatusS <= batteryAbsentS {
+		return false
 	}
-	return seconds
+	elapsedS := a.bootS(now) - a.batteryStatusBootS
+	return !(a.batteryStatusBootS > 0 && elapsedS >= 0 && elapsedS <= batteryAbsentS)
 }
 
-func (a *aircraft) homeOrHere() physics.Position {
-	if a.home == nil || !a.inAir() {
-		return a.position
+func (a *aircraft) updateBattery(f *Fleet, now float64, r energy.Reading, consumedMAh int32) {
+	r.BootS = a.bootS(now)
+	a.batteryReading = r
+	a.meter.AddReading(now, a.meter.WithCharge(r, consumedMAh))
+	if c := a.meter.Charge(); !math.IsNaN(c) { // a jump counts from the second message: one outlier sends no aircraft home
+		if points := math.Round(100 * (a.charge - c)); points != 0 { // also of one that was not known
+			a.chargeFromJ = a.meter.DrawnJ(now)
+		}
+		a.charge = c
 	}
-	return *a.home
+	a.updatePack(f, now)
+}
+
+// chargeDrawnJ is what was drawn since the charge came to be what it is.
+func (a *aircraft) chargeDrawnJ(now float64) float64 {
+	if drawnJ := a.meter.DrawnJ(now) - a.chargeFromJ; drawnJ > 0 {
+		return drawnJ
+	}
+	return 0
+}
+
+// noBattery is whether a message is about no battery: nothing of one was measured.
+func noBattery(r *energy.Reading) bool {
+	return math.IsNaN(r.VoltageV) && math.IsNaN(r.Charge) && !(r.CurrentA > 0) && !(r.ConsumedHJ > 0)
+}
+
+// BatteryReading returns an aircraft's last battery reading.
+func (f *Fleet) BatteryReading(number int) (r energy.Reading) {
+	f.withAircraft(number, func(a *aircraft, _ float64) { r = a.batteryReading })
+	return r
+}
+
+// UpdateMeter enters the edge energy just decided and the measured propulsion
+// multiplier into an aircraft's meter.
+func (f *Fleet) UpdateMeter(number int, edgeJ, factor float64) {
+	f.withAircraft(number, func(a *aircraft, now float64) {
+		a.meter.SetFactor(now, factor)
+		a.meter.AddEdge(now, edgeJ)
+	})
+}
+
+// RestoreMeter restores an aircraft's meter from a state of gapS ago, NaN: unknown. The
+// autopilot's own clock is more exact, unless it was rebooted.
+func (f *Fleet) RestoreMeter(number int, s energy.State, gapS float64) {
+	f.withAircraft(number, func(a *aircraft, now float64) {
+		switch boot := a.bootS(now); {
+		case boot == 0 || s.BootS == 0:
+		case boot >= s.BootS:
+			gapS = boot - s.BootS
+		case math.IsNaN(gapS):
+			gapS = boot
+		}
+		sinceJ := a.meter.DrawnJ(now) - a.chargeFromJ // NaN: it is not known
+		a.meter.Restore(now, s, gapS)
+		a.chargeFromJ = a.meter.DrawnJ(now) - sinceJ // the total now has what was drawn meanwhile
+	})
 }

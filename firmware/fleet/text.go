@@ -2,13 +2,14 @@ package fleet
 
 import (
 	"cmp"
-	"math"
+	"context"
+	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/bluenviron/gomavlib/v3/pkg/dialects/common"
 	"github.com/bluenviron/gomavlib/v3/pkg/message"
 
-	"prefdt/firmware/energy"
 	"prefdt/telemetry"
 )
 
@@ -153,7 +154,7 @@ func (a *aircraft) reason() string {
 		switch {
 		case a.takeoffWaits:
 			why = "take-off waits: another aircraft flies near"
-		case a.checksSinceS > 0 && !a.armingRequested && !a.armed && a.preArm == PreArmFails:
+		case a.checksSinceS > 0 && a.armingRequestedS == 0 && !a.armed && a.preArm == PreArmFails:
 			why = "take-off waits: its pre-arm checks fail in " + a.modeName()
 		case a.autopilotText == "" && a.preArmNow() == PreArmFails:
 			why = "the autopilot's prearm check fails"
@@ -166,11 +167,6 @@ func (a *aircraft) reason() string {
 		return why
 	}
 	return why + ": " + a.autopilotText
-}
-
-// noBattery is whether a message is about no battery: nothing of one was measured.
-func noBattery(r *energy.Reading) bool {
-	return math.IsNaN(r.VoltageV) && math.IsNaN(r.Charge) && !(r.CurrentA > 0) && !(r.ConsumedHJ > 0)
 }
 
 // statusTextMessages encodes a text as STATUSTEXT: in chunks, if it is longer than one.
@@ -186,4 +182,122 @@ func statusTextMessages(severity common.MAV_SEVERITY, text string, id uint16) (o
 			return out
 		}
 	}
+}
+
+// announcementQueueSize is how many announcements wait for a tick; further ones are
+// dropped, and are in the log.
+const announcementQueueSize = 32
+
+// textRepeatS is how long a text is not sent again, in seconds of the clock: as long
+// as it is repeated it is about one event.
+const textRepeatS = 10
+
+// AnnounceText sends a text to every ground station on the links, once for an event.
+func (f *Fleet) AnnounceText(severity common.MAV_SEVERITY, text string) {
+	text = printableASCII(text, maxTextChars)
+	f.textMutex.Lock()
+	defer f.textMutex.Unlock()
+	now := f.Clock.Now().Seconds()
+	lastS, before := f.textSentS[text]
+	for t, s := range f.textSentS {
+		if now-s > textRepeatS {
+			delete(f.textSentS, t)
+		}
+	}
+	f.textSentS[text] = now
+	if before && now-lastS <= textRepeatS {
+		return
+	}
+	if f.textID++; f.textID == 0 {
+		f.textID = 1 // 0 is that of a text of one chunk
+	}
+	f.queueAnnouncement(statusTextMessages(severity, text, f.textID)...)
+}
+
+// AnnounceValue sends them a named value. Names have ten characters at most.
+func (f *Fleet) AnnounceValue(name string, x float64) {
+	f.queueAnnouncement(&common.MessageNamedValueFloat{
+		TimeBootMs: uint32(f.Clock.Now().Milliseconds()), Name: printableASCII(name, 10), Value: float32(x),
+	})
+}
+
+func (f *Fleet) queueAnnouncement(m ...message.Message) {
+	select {
+	case f.announcementQueue <- m:
+	default:
+	}
+}
+
+// sendAnnouncements sends the queued announcements. Ground stations receive them on the
+// links they share with the autopilots, or through them.
+func (f *Fleet) sendAnnouncements() {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	for {
+		select {
+		case messages := <-f.announcementQueue:
+			for _, m := range messages {
+				f.broadcast(m)
+			}
+		default:
+			return
+		}
+	}
+}
+
+// broadcast sends a message without a target on every channel of every link.
+func (f *Fleet) broadcast(m message.Message) {
+	for _, l := range f.links {
+		for c := range l.channels {
+			f.send(l, c, nil, m)
+		}
+	}
+}
+
+func printableASCII(text string, most int) string {
+	text = telemetry.Printable(text)
+	return text[:min(len(text), most)]
+}
+
+// StatusTextHandler is a log handler that also announces, as STATUSTEXT, what a pilot
+// should know: warnings, errors, and the mission's own steps.
+type StatusTextHandler struct {
+	slog.Handler
+	Announce func(severity common.MAV_SEVERITY, text string)
+}
+
+func (a StatusTextHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo || a.Handler.Enabled(ctx, level)
+}
+
+func (a StatusTextHandler) Handle(ctx context.Context, r slog.Record) error {
+	switch {
+	case r.Level >= slog.LevelError:
+		a.Announce(common.MAV_SEVERITY_ERROR, briefText(r))
+	case r.Level >= slog.LevelWarn:
+		a.Announce(common.MAV_SEVERITY_WARNING, briefText(r))
+	case r.Message == "mission" || r.Message == "flying under command" || r.Message == "landed":
+		a.Announce(common.MAV_SEVERITY_NOTICE, briefText(r))
+	}
+	if a.Handler.Enabled(ctx, r.Level) {
+		return a.Handler.Handle(ctx, r)
+	}
+	return nil
+}
+
+// briefText is a record's message and the attributes that matter to a pilot.
+func briefText(r slog.Record) string {
+	text := r.Message
+	r.Attrs(func(at slog.Attr) bool {
+		switch at.Key {
+		case "aircraft":
+			text = fmt.Sprintf("%v: %s", at.Value, text)
+		case "to", "alarm", "mode":
+			text += fmt.Sprintf(" %v", at.Value)
+		case "reason":
+			text += fmt.Sprintf(": %v", at.Value)
+		}
+		return true
+	})
+	return text
 }
