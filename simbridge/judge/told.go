@@ -20,7 +20,8 @@ var toldRules = []Rule{
 	{"told landed", "statuses, true states", "what its land detector said in the last 3 s; nothing, of one of which " +
 		"nothing arrives for 6.5 s",
 		contract + "landed", (*check).toldLanded},
-	{"told source", "statuses, faults of batteries", "a measurement, but 10 s after one was missing; the model, 12 s after all are",
+	{"told source", "statuses, faults of batteries", "a measurement, but 10 s after one was missing, and 1.5 s after " +
+		"the leader stood still; the model, 12 s after all are",
 		contract + "status", (*check).toldSource},
 	{"told reason", "statuses, acts of pilots", "a reason, 3 s after a HEARTBEAT showed it, while it is in the air and not given back; " +
 		"that it rebooted, 4 s after its boot",
@@ -43,6 +44,8 @@ var toldRules = []Rule{
 		contract + "status", (*check).toldPower},
 	{"measured cost", "true power, the ledger's rows", "10 % off, what its sensor makes of it and 1 % a second between two readings",
 		contract + "joules", (*check).measuredCost},
+	{"measured flight", "what the leader recorded of its measurements, true power", "three of its errors, 4 %, 20 J and what its sensors " +
+		"make of it, of what flying cost then", contract + "joules", (*check).measuredFlight},
 	{"measured often", "the ledger's rows, true states", "7 s and two of its monitor's readings in steady flight, of which all is read",
 		contract + "joules", (*check).measuredOften},
 	{"far from home", "statuses, true joules of the least way home", "0.95 to 1.07 of it and 1 kJ, a wait for others besides, of what " +
@@ -93,6 +96,11 @@ func (c *check) toldSource() {
 			}
 			return
 		}
+		if c.readAfterAStall(a, s.timeS) {
+			c.holds(s.timeS, t.EnergySource != modelSource, "what aircraft %d sent of its battery while its leader stood still is there, "+
+				"and the status says %s", a.number, t.EnergySource)
+			return
+		}
 		if a.LossShare > 0 || !(s.timeS > a.shownS(0, func(heartbeat) bool { return true })+
 			measuresS+2*a.MonitorS) || c.unread(a).or(c.assumed("battery misread", a.number)).touches(s.timeS-measuresS-heldS, s.timeS) ||
 			c.fault(0, "unsafe_failsafe", "battery_second").wider(0, 2*measuresS).contains(s.timeS) || // they are rebooted
@@ -103,6 +111,23 @@ func (c *check) toldSource() {
 		c.holds(s.timeS, t.EnergySource != modelSource, "the battery of aircraft %d is measured, and the status says %s", a.number,
 			t.EnergySource)
 	})
+}
+
+// readAfterAStall reports whether a leader has stood still, and has by now what was sent meanwhile, of a battery that nothing else hides.
+func (c *check) readAfterAStall(a *aircraft, timeS float64) bool {
+	const readS, laterS, quietS = 1.5, 12, 12
+	for _, x := range c.faults {
+		if x.kind != record.LeaderDown || x.text != "stopped" || timeS < x.toS+readS || timeS > x.toS+laterS {
+			continue
+		}
+		fromS := x.fromS - quietS - 2*a.MonitorS
+		return a.LossShare == 0 && fromS > a.shownS(0, func(heartbeat) bool { return true }) &&
+			!slices.ContainsFunc(c.faults, func(y faultSpan) bool {
+				return y != x && y.fromS < timeS && y.toS > fromS && (y.aircraft == 0 || y.aircraft == a.number) &&
+					!slices.Contains(bearable, y.kind)
+			})
+	}
+	return false
 }
 
 func (c *check) toldReason() {
@@ -321,17 +346,53 @@ func (c *check) takersKept() {
 
 // planKept: of those that were planned for the plan tells until when each was to fly, in what is decided after a restart.
 func (c *check) planKept() {
-	for _, part := range c.recorded[min(1, len(c.recorded)):] {
+	c.recordedSlots(func(part int, x *decided.Slot) {
+		if part > 0 && len(x.Plans) > 0 && x.Plans[0].Begins != nil {
+			b := x.Plans[0].Begins
+			c.holds(c.epochS+float64(x.Snapshot.Slot), len(b.Until) == len(b.Leaving), "from a restart before slot %d on the plan "+
+				"has %d aircraft, and until when %d fly", x.Snapshot.Slot, len(b.Leaving), len(b.Until))
+		}
+	})
+}
+
+// recordedSlots calls f with what each leader recorded of the slots that it decided, and which leader that was.
+func (c *check) recordedSlots(f func(part int, x *decided.Slot)) {
+	for k, part := range c.recorded {
 		in, err := decided.NewReader(bytes.NewReader(part))
 		for err == nil {
 			var x decided.Slot
-			if x, err = in.Next(); err == nil && len(x.Plans) > 0 && x.Plans[0].Begins != nil {
-				b := x.Plans[0].Begins
-				c.holds(c.epochS+float64(x.Snapshot.Slot), len(b.Until) == len(b.Leaving), "from a restart before slot %d on the plan "+
-					"has %d aircraft, and until when %d fly", x.Snapshot.Slot, len(b.Leaving), len(b.Until))
+			if x, err = in.Next(); err == nil {
+				f(k, &x)
 			}
 		}
 	}
+}
+
+// measuredFlight: what moves the mean of what flying costs is of flights as they were, each to what it says of its own error.
+func (c *check) measuredFlight() {
+	const errors, share, slackJ, lateS = 3, 0.04, 20, 3
+	if w := c.World; w == nil || w.Wind.MeanMaxMPS > 0 || w.Gust > 0 || w.SecondShock.Factor > 0 {
+		return
+	}
+	cheap, dear := c.powerRange()
+	leastGain, mostGain, monitorS := math.Inf(1), 0.0, 0.0
+	for _, a := range c.aircraft {
+		leastGain, mostGain, monitorS = min(leastGain, a.gain()), max(mostGain, a.gain()), max(monitorS, a.MonitorS)
+	}
+	c.recordedSlots(func(_ int, x *decided.Slot) {
+		for _, e := range x.Events {
+			if e.Settle == nil || e.Settle.Measured == nil || e.Settle.Measured.ModelFlightJ == 0 {
+				continue
+			}
+			m, slot := e.Settle.Measured, float64(x.Snapshot.Slot)
+			from, to := c.powerFactor(slot-float64(m.Slots)-lateS-2*monitorS), c.powerFactor(slot+1)
+			least := cheap * leastGain * min(from, to) * m.ModelFlightJ
+			most := dear * mostGain * max(from, to) * m.ModelFlightJ
+			flightJ := m.EnergyJ - m.EdgeJ
+			c.atMost(c.epochS+slot+1, max(least-flightJ, flightJ-most, 0), errors*math.Hypot(m.ErrorJ, m.LateJ)+share*most+slackJ,
+				"%.0f J of %d slots are measured as flight in slot %d, it took %.0f to %.0f", flightJ, m.Slots, x.Snapshot.Slot, least, most)
+		}
+	})
 }
 
 // toldPower: a budget means something else where flying costs so much more.
