@@ -30,8 +30,8 @@ var toldRules = []Rule{
 		contract + "status", (*check).toldHeight},
 	{"told parameter", "statuses, parameters that another station changes", "its name in the aircraft's reason, from 3 s after on",
 		contract + "status", (*check).toldParameter},
-	{"measured joules", "true joules, the ledger's rows", "75 J in the slots, an ArduCopter's 100, and by how much its power " +
-		"differed in the last second, where each reading arrives and is right", contract + "joules",
+	{"measured joules", "true joules, the ledger's rows", "75 J in the slots, an ArduCopter's 100, 100 more for each restart, and by how " +
+		"much its power differed in the last second, where each reading arrives and is right", contract + "joules",
 		(*check).measuredJoules},
 	{"modelled joules", "true joules, statuses", "15 % and 80 J in 4 s in which nothing is measured, and what flying costs was before",
 		contract + "joules", (*check).modelledJoules},
@@ -42,7 +42,8 @@ var toldRules = []Rule{
 		"docs/failures.md", (*check).keptAtRestart},
 	{"told power", "statuses, true power", "a reason that says so, where flying costs half as much again",
 		contract + "status", (*check).toldPower},
-	{"measured cost", "true power, the ledger's rows", "10 % off, what its sensor makes of it and 1 % a second between two readings",
+	{"measured cost", "true power, the ledger's rows", "8 % off, 4 % more without reports, what its sensor makes of it and 1 % a " +
+		"second between two readings, in two slots in a row, from 8 slots after a change on",
 		contract + "joules", (*check).measuredCost},
 	{"measured flight", "what the leader recorded of its measurements, true power", "three of its errors, 4 %, 20 J and what its sensors " +
 		"make of it, of what flying cost then", contract + "joules", (*check).measuredFlight},
@@ -124,7 +125,7 @@ func (c *check) readAfterAStall(a *aircraft, timeS float64) bool {
 		return a.LossShare == 0 && fromS > a.shownS(0, func(heartbeat) bool { return true }) &&
 			!slices.ContainsFunc(c.faults, func(y faultSpan) bool {
 				return y != x && y.fromS < timeS && y.toS > fromS && (y.aircraft == 0 || y.aircraft == a.number) &&
-					!slices.Contains(bearable, y.kind)
+					!slices.Contains(bearable, y.kind) && !slices.Contains([]string{"process_stall", record.PilotActs, "pilot_position"}, y.kind)
 			})
 	}
 	return false
@@ -175,7 +176,14 @@ func (c *check) measuredJoules() {
 	if c.bounded() || c.has("battery_wild", "battery_handover", "battery_reset", "battery_second", "autopilot_reboot") {
 		return
 	}
-	c.booked(func(a *aircraft, endS float64) bool { return len(c.unread(a).and(spans{{0, endS}})) > 0 },
+	const settlesS, restartJ = 5.0, 100.0
+	down := map[*aircraft]spans{} // what was drawn while the leader was away is in its next readings
+	for _, a := range c.aircraft {
+		down[a] = c.fault(0, record.LeaderDown).wider(0.5+a.MonitorS, 2.5+2*a.MonitorS+settlesS)
+	}
+	c.booked(func(a *aircraft, endS float64) bool {
+		return down[a].contains(endS) || len(c.unread(a).and(spans{{0, endS}}).without(down[a])) > 0
+	},
 		func(a *aircraft, endS float64) float64 {
 			fellJ := 0.0 // counted on for one whose motors were stopped; no joule is taken back
 			if c.fault(a.number, "pilot_disarm").touches(0, endS) {
@@ -184,6 +192,11 @@ func (c *check) measuredJoules() {
 			countedJ := slackJ
 			if a.isCopter() { // its counter says no more than that, at either end
 				countedJ = counterStepJ
+			}
+			for _, x := range down[a] {
+				if x.fromS < endS {
+					countedJ += restartJ + heldErrorW*a.MonitorS
+				}
 			}
 			return countedJ + fellJ + a.spreadW(endS, lagS)*lagS + (heldW+a.spreadW(endS, 3*a.MonitorS+lagS))*a.MonitorS +
 				math.Abs(a.gain()-1)*a.spentJ(endS)
@@ -380,12 +393,17 @@ func (c *check) measuredFlight() {
 		leastGain, mostGain, monitorS = min(leastGain, a.gain()), max(mostGain, a.gain()), max(monitorS, a.MonitorS)
 	}
 	c.recordedSlots(func(_ int, x *decided.Slot) {
+		slot := float64(x.Snapshot.Slot)
 		for _, e := range x.Events {
-			if e.Settle == nil || e.Settle.Measured == nil || e.Settle.Measured.ModelFlightJ == 0 {
+			if e.Settle == nil || e.Settle.Measured == nil || e.Settle.Measured.ModelFlightJ == 0 || slot < c.settledSlots() {
 				continue
 			}
-			m, slot := e.Settle.Measured, float64(x.Snapshot.Slot)
-			from, to := c.powerFactor(slot-float64(m.Slots)-lateS-2*monitorS), c.powerFactor(slot+1)
+			m := e.Settle.Measured
+			fromSlot := slot - float64(m.Slots) - lateS - 2*monitorS
+			if c.excusesFrom(c.epochS+fromSlot, c.epochS+slot+1, "wrong sample") { // where it flew is not known
+				continue
+			}
+			from, to := c.powerFactor(fromSlot), c.powerFactor(slot+1)
 			least := cheap * leastGain * min(from, to) * m.ModelFlightJ
 			most := dear * mostGain * max(from, to) * m.ModelFlightJ
 			flightJ := m.EnergyJ - m.EdgeJ
@@ -415,7 +433,7 @@ func (c *check) toldPower() {
 
 // measuredCost: joules that the model supplied never measure the model, so that no gap excuses it.
 func (c *check) measuredCost() {
-	const share, monitorShare, lasts = 0.1, 0.01, 4
+	const share, monitorShare, offersShare, knownSlots, lasts = 0.08, 0.01, 0.04, 8, 2
 	if w := c.World; w == nil || w.Wind.MeanMaxMPS > 0 || w.Gust > 0 || w.SecondShock.Factor > 0 || !c.costsTheFormula() {
 		return
 	}
@@ -423,17 +441,22 @@ func (c *check) measuredCost() {
 	for _, a := range c.aircraft {
 		least, most, monitorS = min(least, a.gain()), max(most, a.gain()), max(monitorS, a.MonitorS)
 	}
-	wrong := 0
+	wrong, offers := 0, c.fault(0, "report_loss", "forged_result") // which are not known to have been taken
 	for _, r := range c.rows() {
 		endS := c.epochS + float64(r.Slot+1)
 		flies := slices.ContainsFunc(c.aircraft, func(a *aircraft) bool { return a.inAir.contains(endS) })
-		if float64(r.Slot) < c.settledSlots() || c.costsAnew(r.Slot) || r.Missed || !flies || c.shockUnread(endS) ||
+		sinceSlots := float64(r.Slot) - c.shockSlot()
+		anew := sinceSlots >= -1 && sinceSlots < knownSlots+2*monitorS
+		if float64(r.Slot) < c.settledSlots() || anew || r.Missed || !flies || c.shockUnread(endS) ||
 			c.excusesFrom(endS-costKnownS, endS, "broker away", "late datagrams", "disk stands") {
 			wrong = 0
 			continue
 		}
 		truth := c.powerFactor(float64(r.Slot))
 		x, bound := r.PropulsionMultiplier/truth, share+monitorShare*monitorS
+		if offers.touches(endS-costKnownS, endS) {
+			bound += offersShare
+		}
 		c.lasting(&wrong, lasts, endS, max(x-most, least-x), bound, "the ledger has a multiplier of %.2f in slot %d, flying costs %.2f of "+
 			"the formula", r.PropulsionMultiplier, r.Slot, truth)
 	}
