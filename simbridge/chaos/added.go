@@ -10,7 +10,6 @@ import (
 
 	"prefdt/simbridge/autopilot"
 	"prefdt/simbridge/battery"
-	"prefdt/simbridge/geo"
 	"prefdt/simbridge/record"
 	"prefdt/telemetry"
 )
@@ -39,9 +38,7 @@ var rareFaults = []coverageCell{{DiskOrders, Idle}, {DiskOrders, Climbing}, {Low
 type groundWork string
 
 const (
-	launchBeside   groundWork = "launch_beside"  // carries it to the home of another one in the air
-	launchPassing  groundWork = "launch_passing" // carries it to where another one flies, and launches it as one flies by
-	passesBy       groundWork = "passes_by"
+	launchBeside   groundWork = "launch_beside"    // carries it to the home of another one in the air
 	launchTwo      groundWork = "launch_two"       // launches it together with one that flies
 	launchUsedPack groundWork = "launch_used_pack" // fits a pack that holds less than the reserve, and later a full one
 	usedPackFitted groundWork = "used_pack_fitted"
@@ -100,9 +97,6 @@ func (p *plan) drawReturn(c *Config, k int) {
 	far := !p.DenseStart && !p.TightHomes && !p.Crowd // from where it fell
 	if r.IntN(2) > 0 && far && p.hasFault(PilotDisarm) && p.RelaunchesGrounded && p.GroundWork == "" && p.MonitorS == 0 {
 		p.GroundWork = launchBeside
-	}
-	if p.GroundWork == launchBeside && p.hasFault(PilotDisarm) && k/2%2 == 0 {
-		p.GroundWork = launchPassing
 	}
 	if stall := &p.Faults[0]; r.IntN(2) > 0 && stall.coverageCell == (coverageCell{ProcessStall, Flying}) && len(p.Faults) == 1 {
 		const longest = 8 // what waits is from before the boot, and from after it
@@ -363,19 +357,15 @@ func (m *mission) prepareGround(ground []int) []int {
 	switch {
 	case work == launchTwo && flies >= 0:
 		return []int{i, flies}
-	case (work == launchBeside || work == launchPassing) && flies >= 0: // it is switched off meanwhile
+	case work == launchBeside && flies >= 0: // it is switched off meanwhile
 		to := m.watch.of(flies).home
-		if to.EastM += besideM; work == launchPassing {
-			to, m.plan.GroundWork = m.autopilots[flies].State().Position, passesBy
-		}
+		to.EastM += besideM
 		m.noteFault(string(LinkLoss), i+1, false, "")
 		a.CutLinks(awayS)
 		a.Carry(to)
 		m.groundUntil = m.elapsedSlots() + awayS + 4
 		time.AfterFunc(time.Duration(awayS*float64(m.slotWall())), func() { m.noteFault(string(LinkLoss), i+1, true, "") })
 		return nil
-	case work == passesBy:
-		m.awaitPass(a.State().Position)
 	case work == launchUsedPack:
 		m.plan.GroundWork, m.groundUntil = usedPackFitted, m.elapsedSlots()+3
 		m.noteFault(string(BatterySwap), i+1, false, "")
@@ -388,16 +378,4 @@ func (m *mission) prepareGround(ground []int) []int {
 		m.noteFault(string(BatterySwap), i+1, true, "")
 	}
 	return ground
-}
-
-// awaitPass waits until an aircraft flies by a place, for a while.
-func (m *mission) awaitPass(at geo.Local) {
-	const nearM, movesMPS, mostSlots, stepSlots = 20, 3, 30, 0.2
-	passes := func(a *autopilot.Autopilot) bool {
-		s := a.State()
-		return s.Armed && !s.OnGround && s.Velocity.HorizontalM() > movesMPS && s.Position.Sub(at).HorizontalM() < nearM
-	}
-	for until := m.elapsedSlots() + mostSlots; !slices.ContainsFunc(m.autopilots, passes) && m.elapsedSlots() < until; {
-		time.Sleep(time.Duration(stepSlots * float64(m.slotWall())))
-	}
 }

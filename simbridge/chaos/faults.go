@@ -480,7 +480,7 @@ func (m *mission) towardsEdge(at geo.Local) geo.Local {
 		{at.EastM, geo.Local{EastM: -1}}, {side - at.EastM, geo.Local{EastM: 1}}, {at.NorthM, geo.Local{NorthM: -1}},
 		{side - at.NorthM, geo.Local{NorthM: 1}},
 	}
-	if x := edges[m.plan.Seed%4]; m.plan.FlownOut && x.distance < -outM {
+	if x := edges[m.plan.Seed/2%4]; m.plan.FlownOut && x.distance < -outM {
 		return geo.Local{}
 	} else if m.plan.FlownOut {
 		return x.towards.Scale(min(speedMPS, max(slowMPS, perS*(x.distance-besideM))))
