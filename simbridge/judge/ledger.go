@@ -24,10 +24,10 @@ var ledgerRules = []Rule{
 	{"transit", "true joules, the ledger", "likewise, outside the slots", contract + "transit_j", (*check).transit},
 	{"sums", "the ledger, the last status", "rows, aircraft and account have the same joules and delay", contract + "joules",
 		(*check).sums},
-	{"told sums", "statuses, the ledger's rows", "joules, users heard and slots missed as the rows up to it have them; the rest of the budget",
-		contract + "status", (*check).toldSums},
-	{"edge joules", "decisions, the ledger's rows", "as many users as were sent to an aircraft, and what they take there, where no result " +
-		"says otherwise", contract + "joules", (*check).edgeJoules},
+	{"told sums", "statuses, the ledger's rows", "joules, users heard and slots missed as the rows up to it have them; the rest of the " +
+		"budget", contract + "status", (*check).toldSums},
+	{"edge joules", "decisions, the ledger's rows", "as many users as were sent to an aircraft, and what they take there, where no " +
+		"result says otherwise", contract + "joules", (*check).edgeJoules},
 	{"delay", "true delays of the users' tasks, the ledger", "3 % and 0.1 s in a slot, 1 s in all, " +
 		"below those reported and above all; of one that was missed a fifth and 0.3 s off the mean of those before it, computed locally",
 		contract + "results", (*check).delay},
@@ -426,8 +426,8 @@ func (c *check) edgeJoules() {
 		}
 		c.holds(fromS, r.Offloaded == sent[r.Slot], "the ledger has %d users sent in slot %d, %d were", r.Offloaded, r.Slot, sent[r.Slot])
 		if !other[r.Slot] && !c.computes() { // else what a task takes is measured
-			c.atMost(fromS, math.Abs(r.EdgeJ-joules[r.Slot]), share*joules[r.Slot]+slackJ, "the ledger has %.1f J of computing in slot %d, "+
-				"its decisions take %.1f", r.EdgeJ, r.Slot, joules[r.Slot])
+			c.atMost(fromS, math.Abs(r.EdgeJ-joules[r.Slot]), share*joules[r.Slot]+slackJ, "the ledger has %.1f J of computing in "+
+				"slot %d, its decisions take %.1f", r.EdgeJ, r.Slot, joules[r.Slot])
 		}
 	}
 }

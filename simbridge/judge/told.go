@@ -117,6 +117,7 @@ func (c *check) toldSource() {
 // readAfterAStall reports whether a leader has stood still, and has by now what was sent meanwhile, of a battery that nothing else hides.
 func (c *check) readAfterAStall(a *aircraft, timeS float64) bool {
 	const readS, laterS, quietS = 1.5, 12, 12
+	harmless := []string{"process_stall", record.PilotActs, "pilot_position"}
 	for _, x := range c.faults {
 		if x.kind != record.LeaderDown || x.text != "stopped" || timeS < x.toS+readS || timeS > x.toS+laterS {
 			continue
@@ -125,7 +126,7 @@ func (c *check) readAfterAStall(a *aircraft, timeS float64) bool {
 		return a.LossShare == 0 && fromS > a.shownS(0, func(heartbeat) bool { return true }) &&
 			!slices.ContainsFunc(c.faults, func(y faultSpan) bool {
 				return y != x && y.fromS < timeS && y.toS > fromS && (y.aircraft == 0 || y.aircraft == a.number) &&
-					!slices.Contains(bearable, y.kind) && !slices.Contains([]string{"process_stall", record.PilotActs, "pilot_position"}, y.kind)
+					!slices.Contains(bearable, y.kind) && !slices.Contains(harmless, y.kind)
 			})
 	}
 	return false
@@ -408,7 +409,7 @@ func (c *check) measuredFlight() {
 			most := dear * mostGain * max(from, to) * m.ModelFlightJ
 			flightJ := m.EnergyJ - m.EdgeJ
 			c.atMost(c.epochS+slot+1, max(least-flightJ, flightJ-most, 0), errors*math.Hypot(m.ErrorJ, m.LateJ)+share*most+slackJ,
-				"%.0f J of %d slots are measured as flight in slot %d, it took %.0f to %.0f", flightJ, m.Slots, x.Snapshot.Slot, least, most)
+				"%.0f J of %d slots are measured as flight in slot %.0f, it took %.0f to %.0f", flightJ, m.Slots, slot, least, most)
 		}
 	})
 }

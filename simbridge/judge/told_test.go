@@ -159,8 +159,8 @@ func TestMeasuredFlight(t *testing.T) {
 		var b bytes.Buffer
 		w := decided.NewWriter(&b, decided.Header{})
 		w.WriteDecision(&slot.Snapshot{Slot: 15}, goal.Objective{}, &slot.Decision{})
-		w.WriteEvent(decided.Event{Settle: &goal.Settlement{Measured: &goal.Measurement{EnergyJ: x.energyJ + 50, EdgeJ: 50, ErrorJ: x.errorJ,
-			ModelFlightJ: 800, Slots: x.slots}}})
+		w.WriteEvent(decided.Event{Settle: &goal.Settlement{Measured: &goal.Measurement{EnergyJ: x.energyJ + 50, EdgeJ: 50,
+			ErrorJ: x.errorJ, ModelFlightJ: 800, Slots: x.slots}}})
 		if err := w.Close(); err != nil {
 			t.Fatal(err)
 		}
