@@ -415,6 +415,19 @@ func (f *testFlight) addDecision(n, users, mayTake int, offered bool) {
 		OfferedAircraft: offered})
 }
 
+// A user of whom nothing is to be computed elsewhere is sent to no aircraft.
+func TestOffloadOfNothing(t *testing.T) {
+	for share, want := range map[float64]int{0: 0, 0.8: 1} {
+		f := newTestFlight(100)
+		f.AddDecision(SlotDecision{Users: []string{"u"}, Snapshot: &slot.Snapshot{Slots: 100, Aircraft: []slot.Aircraft{{Number: 1}},
+			Users: []slot.User{{CPUHz: 1e9, Task: physics.Task{Bits: 1e6, CyclesPerBit: 1000, DeadlineS: 0.9}, Gain: []float64{1e-9}}}},
+			Decision: &slot.Decision{Users: []slot.UserDecision{{Server: 1, Offload: share, CPUHz: 1e10}}}})
+		if got := f.results[0].Offloaded; got != want {
+			t.Errorf("%v of a task: %d users are sent, want %d", share, got, want)
+		}
+	}
+}
+
 // TestUnknownUsersAreBounded bounds the results that count in a slot of users without
 // a report: 300 invented ids change the delay by no more than a few users may.
 func TestUnknownUsersAreBounded(t *testing.T) {

@@ -77,7 +77,7 @@ func (a *Account) AddDecision(d SlotDecision) {
 		r.DelayS += e.delayS
 		r.addEdgeJ(&e, 1)
 		localS += a.delayS(u.Task, e.localCompletionS)
-		if c.Server > 0 {
+		if c.Server > 0 && c.Offload > 0 {
 			r.Offloaded++
 		}
 	}

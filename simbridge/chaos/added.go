@@ -105,9 +105,9 @@ func (p *plan) drawReturn(c *Config, k int) {
 	}
 	p.OtherStation = r.IntN(12) == 0 && p.Signed
 	f := &p.Faults[0]
-	p.FlownOut = f.coverageCell == coverageCell{PilotPosition, Holding} && p.Crowd && !f.Severe && p.OutsideM == 0 && !p.lands()
+	p.FlownOut = f.coverageCell == coverageCell{PilotPosition, Holding} && !p.LowPilot && !f.Severe && p.OutsideM == 0 && !p.lands()
 	if p.FlownOut {
-		const reachesSlots, comesInSlots = 60, 35
+		const reachesSlots, comesInSlots = 75, 35
 		f.DurationSlots = reachesSlots
 		p.HoldSlots = max(p.HoldSlots, f.StartSlot+reachesSlots+comesInSlots)
 		p.Slots = max(p.Slots, p.HoldSlot+p.HoldSlots+quietSlots)

@@ -212,6 +212,8 @@ func (m *mission) injectFault(ctx context.Context, f fault) (met bool, err error
 		return m.injectPilotAct(ctx, f, func() {
 			switch a.SetModeByRC(mode); {
 			case mode == autopilot.ModeHold:
+			case m.plan.FlownOut:
+				a.FlyByRC(m.towardsEdge(a.State().Position))
 			case m.plan.LowPilot && (f.State == Climbing || m.plan.TightHomes): // then it climbs over its start, or others are beside
 				a.FlyByRC(geo.Local{UpM: downAndAside.UpM})
 			case m.plan.LowPilot:
@@ -466,31 +468,30 @@ func (m *mission) injectDiskRefusal(ctx context.Context, f fault) error {
 // pilotOutsideM is how far outside the area a pilot flies.
 const pilotOutsideM = 10
 
-// towardsEdge is how a pilot flies an aircraft towards the nearest edge of the area; just out of it, slowly at last, where it is to
-// come in again.
+// towardsEdge is how a pilot flies an aircraft towards the nearest edge of the area; out of it just over one that is drawn, slowly at last,
+// where it is to come in again.
 func (m *mission) towardsEdge(at geo.Local) geo.Local {
-	speedMPS := 12.0
-	if m.plan.FlownOut {
-		const besideM, slowMPS, outM, perS = 5, 1, 2.5, 0.3
-		inM := -outsideByM(at.EastM, at.NorthM, m.world.Physics.AreaSideM)
-		if speedMPS = min(speedMPS, max(slowMPS, perS*(inM-besideM))); inM < -outM {
-			return geo.Local{}
-		}
-	}
+	const speedMPS, besideM, slowMPS, outM, perS = 12, 5, 1, 2.5, 0.3
 	side := m.world.Physics.AreaSideM
-	nearest, velocity := math.Inf(1), geo.Local{}
-	for _, edge := range []struct {
+	edges := []struct {
 		distance float64
 		towards  geo.Local
 	}{
 		{at.EastM, geo.Local{EastM: -1}}, {side - at.EastM, geo.Local{EastM: 1}}, {at.NorthM, geo.Local{NorthM: -1}},
 		{side - at.NorthM, geo.Local{NorthM: 1}},
-	} {
-		if edge.distance < nearest {
-			nearest, velocity = edge.distance, edge.towards.Scale(speedMPS)
+	}
+	if x := edges[m.plan.Seed/2%4]; m.plan.FlownOut && x.distance < -outM {
+		return geo.Local{}
+	} else if m.plan.FlownOut {
+		return x.towards.Scale(min(speedMPS, max(slowMPS, perS*(x.distance-besideM))))
+	}
+	nearest := edges[0]
+	for _, x := range edges[1:] {
+		if x.distance < nearest.distance {
+			nearest = x
 		}
 	}
-	return velocity
+	return nearest.towards.Scale(speedMPS)
 }
 
 // pilotNearM is how near to another aircraft a pilot flies.

@@ -24,6 +24,10 @@ var ledgerRules = []Rule{
 	{"transit", "true joules, the ledger", "likewise, outside the slots", contract + "transit_j", (*check).transit},
 	{"sums", "the ledger, the last status", "rows, aircraft and account have the same joules and delay", contract + "joules",
 		(*check).sums},
+	{"told sums", "statuses, the ledger's rows", "joules, users heard and slots missed as the rows up to it have them; the rest of the " +
+		"budget", contract + "status", (*check).toldSums},
+	{"edge joules", "decisions, the ledger's rows", "as many users as were sent to an aircraft, and what they take there, where no " +
+		"result says otherwise", contract + "joules", (*check).edgeJoules},
 	{"delay", "true delays of the users' tasks, the ledger", "3 % and 0.1 s in a slot, 1 s in all, " +
 		"below those reported and above all; of one that was missed a fifth and 0.3 s off the mean of those before it, computed locally",
 		contract + "results", (*check).delay},
@@ -33,8 +37,8 @@ var ledgerRules = []Rule{
 	{"exit", "the leader's process", "it ends when it is told to", "docs/failures.md", (*check).exit},
 	{"course", "answers, states, landings", "each order is answered and each state left in time", contract + "mission", (*check).course},
 	{"slots", "beacons, orders, faults", "each slot is opened, until the mission ends with a reason", contract + "time", (*check).slots},
-	{"answered", "reports, decisions", "nine of ten tasks that were reported in time", contract + "decision", (*check).answered},
-	{"decided", "reports, decisions in time", "likewise, by decide_by_ms", contract + "decision", (*check).decided},
+	{"decided", "reports, decisions", "nine of ten tasks that were reported in time, by decide_by_ms", contract + "decision",
+		(*check).decided},
 	{"dispatch", "reports, decisions, the price of the next offer",
 		"3 % and 40 ms above the exact dispatch of that slot, and 2 % and 0.1 s in all", "exact dispatch, " +
 			"docs/glossary.md", (*check).dispatch},
@@ -69,8 +73,8 @@ func (c *check) ledger() {
 	}
 	// The slot in progress is lost when the leader is killed, or the mission left its slots.
 	down := c.fault(0, record.LeaderDown)
-	for n, b := range opened {
-		timeS := b.timeS
+	for _, n := range slices.Sorted(maps.Keys(opened)) {
+		timeS := opened[n].timeS
 		lost := down.touches(timeS, timeS+1.5) || c.fault(0, "disk_refuses").touches(timeS, timeS+1.5) || !slices.Contains(
 			[]string{telemetry.StateFlying, telemetry.StateHolding}, c.stateAt(timeS+1.5))
 		c.holds(timeS, lost, "slot %d was opened, and the ledger has it not", n)
@@ -370,6 +374,64 @@ func (c *check) sums() {
 	}
 }
 
+// toldSums: what a status says of the slots is what the rows up to its own have.
+func (c *check) toldSums() {
+	const share, slack = 1e-6, 1e-3
+	rows, n, spentJ, missed := c.rows(), 0, 0.0, 0
+	down := c.fault(0, record.LeaderDown)
+	for _, s := range c.statuses {
+		for ; n < len(rows) && rows[n].Slot <= s.Slot; n++ {
+			if spentJ += rows[n].EnergyJ; rows[n].Missed {
+				missed++
+			}
+		}
+		if s.RemainingJ != nil && s.BudgetJ != nil {
+			c.atMost(s.timeS, math.Abs(*s.BudgetJ-s.SpentJ-*s.RemainingJ), share**s.BudgetJ+slack, "the status has %.0f J left of %.0f, "+
+				"and %.0f spent", *s.RemainingJ, *s.BudgetJ, s.SpentJ)
+		}
+		if n == 0 || rows[n-1].Slot != s.Slot {
+			continue
+		}
+		if s.Scope != telemetry.ScopeLanded {
+			c.atMost(s.timeS, math.Abs(s.SpentJ-spentJ), share*spentJ+slack, "the status after slot %d has %.1f J in the slots, the rows "+
+				"up to it %.1f", s.Slot, s.SpentJ, spentJ)
+		}
+		c.holds(s.timeS, s.MissedSlots == missed, "the status after slot %d has %d slots missed, the rows up to it %d", s.Slot,
+			s.MissedSlots, missed)
+		if fromS := c.epochS + float64(s.Slot); !rows[n-1].Missed && !down.touches(fromS, s.timeS) { // else nobody is heard yet
+			c.holds(s.timeS, s.UsersHeard == rows[n-1].Reported, "the status after slot %d has %d users heard, its row %d", s.Slot,
+				s.UsersHeard, rows[n-1].Reported)
+		}
+	}
+}
+
+// edgeJoules: what its users are to take of each aircraft is booked with the slot.
+func (c *check) edgeJoules() {
+	const share, slackJ = 0.01, 1e-3
+	sent, joules := map[int]int{}, map[int]float64{}
+	c.decisionsOf(func(d *decision, a *aircraft) {
+		if d.ReportSlot == nil {
+			sent[d.Slot]++
+			joules[d.Slot] += c.takesJ(d)
+		}
+	})
+	other := map[int]bool{} // slots of which a task was computed otherwise
+	for _, t := range c.tasks {
+		other[t.Slot] = other[t.Slot] || t.By == telemetry.ByOffer
+	}
+	for _, r := range c.rows() {
+		fromS := c.epochS + float64(r.Slot)
+		if r.Missed || c.excusesFrom(fromS, fromS+1, "leader away", "broker away", "disk stands") {
+			continue
+		}
+		c.holds(fromS, r.Offloaded == sent[r.Slot], "the ledger has %d users sent in slot %d, %d were", r.Offloaded, r.Slot, sent[r.Slot])
+		if !other[r.Slot] && !c.computes() { // else what a task takes is measured
+			c.atMost(fromS, math.Abs(r.EdgeJ-joules[r.Slot]), share*joules[r.Slot]+slackJ, "the ledger has %.1f J of computing in "+
+				"slot %d, its decisions take %.1f", r.EdgeJ, r.Slot, joules[r.Slot])
+		}
+	}
+}
+
 // opened is the beacon of each slot.
 func (f *flight) opened() map[int]*beacon {
 	all := map[int]*beacon{}
@@ -537,8 +599,8 @@ func (f *flight) noneLed(timeS float64) bool {
 	return !slices.ContainsFunc(f.aircraft, func(a *aircraft) bool { return a.isLed(timeS) && a.offboard.contains(timeS) })
 }
 
-// undecided is how many of the tasks that were reported in time have no decision in time, at the latest so many slots after the beacon.
-func (c *check) undecided(bySlots func(*beacon) float64, text string) {
+// decided: of the tasks that were reported in time some may have no decision in time.
+func (c *check) decided() {
 	const most = 0.1
 	decided := map[reportKey]float64{}
 	for _, d := range c.decisions {
@@ -553,7 +615,8 @@ func (c *check) undecided(bySlots func(*beacon) float64, text string) {
 			continue
 		}
 		timeS, ok := decided[key]
-		if ok = ok && timeS <= b.timeS+bySlots(b); !ok && c.excusesFrom(b.timeS, b.timeS+1, "leader away", "broker away", "disk stands") {
+		if ok = ok && timeS <= b.timeS+b.DecideByMS/b.SlotMS; !ok &&
+			c.excusesFrom(b.timeS, b.timeS+1, "leader away", "broker away", "disk stands") {
 			continue
 		}
 		if tasks++; !ok {
@@ -562,12 +625,6 @@ func (c *check) undecided(bySlots func(*beacon) float64, text string) {
 	}
 	if tasks > 0 {
 		c.finding.Active += tasks - 1
-		c.atMost(c.endS, without/tasks, most, "%.0f of %.0f tasks that were reported were not decided%s", without, tasks, text)
+		c.atMost(c.endS, without/tasks, most, "%.0f of %.0f tasks that were reported were not decided in time", without, tasks)
 	}
-}
-
-func (c *check) answered() { c.undecided(func(*beacon) float64 { return 1 }, "") }
-
-func (c *check) decided() {
-	c.undecided(func(b *beacon) float64 { return b.DecideByMS / b.SlotMS }, " in time")
 }

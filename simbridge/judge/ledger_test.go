@@ -59,6 +59,14 @@ func TestLedgerRules(t *testing.T) {
 		{"sums", "an account of its own", nil, func(f *flight) { f.end.Ledger.State.Account.Objective.SpentJ *= 0.8 }},
 		{"sums", "a row of its own", nil, func(f *flight) { f.end.Ledger.Rows[4].EnergyJ += 5 }},
 		{"sums", "told otherwise", nil, func(f *flight) { f.statuses[len(f.statuses)-1].Aircraft[0].SpentJ += 5 }},
+		{"told sums", "a row's joules", nil, func(f *flight) { f.statuses[9].SpentJ += 5 }},
+		{"told sums", "the rest of a budget", nil, func(f *flight) {
+			f.statuses[9].BudgetJ, f.statuses[9].RemainingJ = new(50e3), new(50e3)
+		}},
+		{"told sums", "a slot missed", nil, func(f *flight) { f.statuses[9].MissedSlots++ }},
+		{"told sums", "users heard", nil, func(f *flight) { f.statuses[9].UsersHeard++ }},
+		{"edge joules", "one more", nil, func(f *flight) { f.end.Ledger.Rows[9].Offloaded++ }},
+		{"edge joules", "too few", nil, func(f *flight) { f.end.Ledger.Rows[9].EdgeJ *= 0.8 }},
 		{"delay", "none in a slot", nil, func(f *flight) { f.end.Ledger.Rows[7].DelayS = 0 }},
 		{"delay", "of a missed slot", missed, func(f *flight) { bookMissed(f, 1.5) }},
 		{"delay", "twice in all", nil, func(f *flight) { f.end.Ledger.State.Account.Objective.DelayS *= 2 }},
@@ -71,7 +79,7 @@ func TestLedgerRules(t *testing.T) {
 		{"course", "not taken", nil, func(f *flight) { f.end.Failure = "the slots do not end" }},
 		{"slots", "one left out", nil, func(f *flight) { f.beacons = append(f.beacons[:5:5], f.beacons[6:]...) }},
 		{"slots", "over too soon", nil, func(f *flight) { f.statuses[20].State = telemetry.StateReturning }},
-		{"answered", "no decision", nil, func(f *flight) { f.decisions = f.decisions[:60] }},
+		{"decided", "no decision", nil, func(f *flight) { f.decisions = f.decisions[:60] }},
 		{"decided", "late decisions", nil, func(f *flight) {
 			for k := range f.decisions[:20] {
 				f.decisions[k].timeS += 0.3

@@ -124,7 +124,8 @@ func (c *check) separation(leastM float64) {
 // unsteered is whether an aircraft cannot be kept clear of another one that its leader does not command: it climbs by its
 // autopilot, the crew stopped it, or its leader is not there.
 func (c *check) unsteered(a, other *aircraft, s *state, otherLed bool) bool {
-	if otherLed {
+	const clearS = 2 // until one that was given back has flown clear
+	if otherLed && (s.Mode != takeoff || other.led.from(clearS).contains(s.timeS)) {
 		return c.cameByItself(a, s.timeS)
 	}
 	if s.Mode == takeoff {

@@ -68,13 +68,21 @@ func (c *check) plannedAgain() {
 
 // decidedJ is what the decisions of a slot have an aircraft take for its users.
 func (f *flight) decidedJ(number, slot int) (sumJ float64) {
-	for _, d := range f.decisions {
-		if r := f.reports[reportKey{d.user, d.Slot}]; d.Slot == slot && d.Aircraft == number && r.Task != nil {
-			t := physics.Task{Bits: r.Task.Bits, CyclesPerBit: r.Task.CyclesPerBit}
-			sumJ += f.Physics.EdgeJ(t, physics.Share{CPUHz: d.CPUHz}, d.Offload)
+	for d := range pointers(f.decisions) {
+		if d.Slot == slot && d.Aircraft == number {
+			sumJ += f.takesJ(d)
 		}
 	}
 	return sumJ
+}
+
+// takesJ is what a decision has an aircraft take.
+func (f *flight) takesJ(d *decision) float64 {
+	r := f.reports[reportKey{d.user, d.Slot}]
+	if r.Task == nil {
+		return 0
+	}
+	return f.Physics.EdgeJ(physics.Task{Bits: r.Task.Bits, CyclesPerBit: r.Task.CyclesPerBit}, physics.Share{CPUHz: d.CPUHz}, d.Offload)
 }
 
 // staysJ is what those that stay take at least, home included, as far as their packs last.

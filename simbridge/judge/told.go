@@ -20,7 +20,8 @@ var toldRules = []Rule{
 	{"told landed", "statuses, true states", "what its land detector said in the last 3 s; nothing, of one of which " +
 		"nothing arrives for 6.5 s",
 		contract + "landed", (*check).toldLanded},
-	{"told source", "statuses, faults of batteries", "a measurement, but 10 s after one was missing; the model, 12 s after all are",
+	{"told source", "statuses, faults of batteries", "a measurement, but 10 s after one was missing, and 1.5 s after " +
+		"the leader stood still; the model, 12 s after all are",
 		contract + "status", (*check).toldSource},
 	{"told reason", "statuses, acts of pilots", "a reason, 3 s after a HEARTBEAT showed it, while it is in the air and not given back; " +
 		"that it rebooted, 4 s after its boot",
@@ -29,8 +30,8 @@ var toldRules = []Rule{
 		contract + "status", (*check).toldHeight},
 	{"told parameter", "statuses, parameters that another station changes", "its name in the aircraft's reason, from 3 s after on",
 		contract + "status", (*check).toldParameter},
-	{"measured joules", "true joules, the ledger's rows", "75 J in the slots, an ArduCopter's 100, and by how much its power " +
-		"differed in the last second, where each reading arrives and is right", contract + "joules",
+	{"measured joules", "true joules, the ledger's rows", "75 J in the slots, an ArduCopter's 100, 100 more for each restart, and by how " +
+		"much its power differed in the last second, where each reading arrives and is right", contract + "joules",
 		(*check).measuredJoules},
 	{"modelled joules", "true joules, statuses", "15 % and 80 J in 4 s in which nothing is measured, and what flying costs was before",
 		contract + "joules", (*check).modelledJoules},
@@ -41,8 +42,11 @@ var toldRules = []Rule{
 		"docs/failures.md", (*check).keptAtRestart},
 	{"told power", "statuses, true power", "a reason that says so, where flying costs half as much again",
 		contract + "status", (*check).toldPower},
-	{"measured cost", "true power, the ledger's rows", "10 % off, what its sensor makes of it and 1 % a second between two readings",
+	{"measured cost", "true power, the ledger's rows", "9 % off, 3 % more without reports, what its sensor makes of it and 1 % a " +
+		"second between two readings, in two slots in a row, from 8 slots after a change on",
 		contract + "joules", (*check).measuredCost},
+	{"measured flight", "what the leader recorded of its measurements, true power", "three of its errors, 4 %, 20 J and what its sensors " +
+		"make of it, of what flying cost then", contract + "joules", (*check).measuredFlight},
 	{"measured often", "the ledger's rows, true states", "7 s and two of its monitor's readings in steady flight, of which all is read",
 		contract + "joules", (*check).measuredOften},
 	{"far from home", "statuses, true joules of the least way home", "0.95 to 1.07 of it and 1 kJ, a wait for others besides, of what " +
@@ -93,6 +97,11 @@ func (c *check) toldSource() {
 			}
 			return
 		}
+		if c.readAfterAStall(a, s.timeS) {
+			c.holds(s.timeS, t.EnergySource != modelSource, "what aircraft %d sent of its battery while its leader stood still is there, "+
+				"and the status says %s", a.number, t.EnergySource)
+			return
+		}
 		if a.LossShare > 0 || !(s.timeS > a.shownS(0, func(heartbeat) bool { return true })+
 			measuresS+2*a.MonitorS) || c.unread(a).or(c.assumed("battery misread", a.number)).touches(s.timeS-measuresS-heldS, s.timeS) ||
 			c.fault(0, "unsafe_failsafe", "battery_second").wider(0, 2*measuresS).contains(s.timeS) || // they are rebooted
@@ -103,6 +112,24 @@ func (c *check) toldSource() {
 		c.holds(s.timeS, t.EnergySource != modelSource, "the battery of aircraft %d is measured, and the status says %s", a.number,
 			t.EnergySource)
 	})
+}
+
+// readAfterAStall reports whether a leader has stood still, and has by now what was sent meanwhile, of a battery that nothing else hides.
+func (c *check) readAfterAStall(a *aircraft, timeS float64) bool {
+	const readS, laterS, quietS = 1.5, 12, 12
+	harmless := []string{"process_stall", record.PilotActs, "pilot_position"}
+	for _, x := range c.faults {
+		if x.kind != record.LeaderDown || x.text != "stopped" || timeS < x.toS+readS || timeS > x.toS+laterS {
+			continue
+		}
+		fromS := x.fromS - quietS - 2*a.MonitorS
+		return a.LossShare == 0 && fromS > a.shownS(0, func(heartbeat) bool { return true }) &&
+			!slices.ContainsFunc(c.faults, func(y faultSpan) bool {
+				return y != x && y.fromS < timeS && y.toS > fromS && (y.aircraft == 0 || y.aircraft == a.number) &&
+					!slices.Contains(bearable, y.kind) && !slices.Contains(harmless, y.kind)
+			})
+	}
+	return false
 }
 
 func (c *check) toldReason() {
@@ -150,7 +177,14 @@ func (c *check) measuredJoules() {
 	if c.bounded() || c.has("battery_wild", "battery_handover", "battery_reset", "battery_second", "autopilot_reboot") {
 		return
 	}
-	c.booked(func(a *aircraft, endS float64) bool { return len(c.unread(a).and(spans{{0, endS}})) > 0 },
+	const settlesS, restartJ = 5.0, 100.0
+	down := map[*aircraft]spans{} // what was drawn while the leader was away is in its next readings
+	for _, a := range c.aircraft {
+		down[a] = c.fault(0, record.LeaderDown).wider(0.5+a.MonitorS, 2.5+2*a.MonitorS+settlesS)
+	}
+	c.booked(func(a *aircraft, endS float64) bool {
+		return down[a].contains(endS) || len(c.unread(a).and(spans{{0, endS}}).without(down[a])) > 0
+	},
 		func(a *aircraft, endS float64) float64 {
 			fellJ := 0.0 // counted on for one whose motors were stopped; no joule is taken back
 			if c.fault(a.number, "pilot_disarm").touches(0, endS) {
@@ -159,6 +193,11 @@ func (c *check) measuredJoules() {
 			countedJ := slackJ
 			if a.isCopter() { // its counter says no more than that, at either end
 				countedJ = counterStepJ
+			}
+			for _, x := range down[a] {
+				if x.fromS < endS {
+					countedJ += restartJ + heldErrorW*a.MonitorS
+				}
 			}
 			return countedJ + fellJ + a.spreadW(endS, lagS)*lagS + (heldW+a.spreadW(endS, 3*a.MonitorS+lagS))*a.MonitorS +
 				math.Abs(a.gain()-1)*a.spentJ(endS)
@@ -321,17 +360,58 @@ func (c *check) takersKept() {
 
 // planKept: of those that were planned for the plan tells until when each was to fly, in what is decided after a restart.
 func (c *check) planKept() {
-	for _, part := range c.recorded[min(1, len(c.recorded)):] {
+	c.recordedSlots(func(part int, x *decided.Slot) {
+		if part > 0 && len(x.Plans) > 0 && x.Plans[0].Begins != nil {
+			b := x.Plans[0].Begins
+			c.holds(c.epochS+float64(x.Snapshot.Slot), len(b.Until) == len(b.Leaving), "from a restart before slot %d on the plan "+
+				"has %d aircraft, and until when %d fly", x.Snapshot.Slot, len(b.Leaving), len(b.Until))
+		}
+	})
+}
+
+// recordedSlots calls f with what each leader recorded of the slots that it decided, and which leader that was.
+func (c *check) recordedSlots(f func(part int, x *decided.Slot)) {
+	for k, part := range c.recorded {
 		in, err := decided.NewReader(bytes.NewReader(part))
 		for err == nil {
 			var x decided.Slot
-			if x, err = in.Next(); err == nil && len(x.Plans) > 0 && x.Plans[0].Begins != nil {
-				b := x.Plans[0].Begins
-				c.holds(c.epochS+float64(x.Snapshot.Slot), len(b.Until) == len(b.Leaving), "from a restart before slot %d on the plan "+
-					"has %d aircraft, and until when %d fly", x.Snapshot.Slot, len(b.Leaving), len(b.Until))
+			if x, err = in.Next(); err == nil {
+				f(k, &x)
 			}
 		}
 	}
+}
+
+// measuredFlight: what moves the mean of what flying costs is of flights as they were, each to what it says of its own error.
+func (c *check) measuredFlight() {
+	const errors, share, slackJ, lateS = 3, 0.04, 20, 3
+	if w := c.World; w == nil || w.Wind.MeanMaxMPS > 0 || w.Gust > 0 || w.SecondShock.Factor > 0 {
+		return
+	}
+	cheap, dear := c.powerRange()
+	leastGain, mostGain, monitorS := math.Inf(1), 0.0, 0.0
+	for _, a := range c.aircraft {
+		leastGain, mostGain, monitorS = min(leastGain, a.gain()), max(mostGain, a.gain()), max(monitorS, a.MonitorS)
+	}
+	c.recordedSlots(func(_ int, x *decided.Slot) {
+		slot := float64(x.Snapshot.Slot)
+		for _, e := range x.Events {
+			if e.Settle == nil || e.Settle.Measured == nil || e.Settle.Measured.ModelFlightJ == 0 || slot < c.settledSlots() {
+				continue
+			}
+			m := e.Settle.Measured
+			fromSlot := slot - float64(m.Slots) - lateS - 2*monitorS
+			if c.excusesFrom(c.epochS+fromSlot, c.epochS+slot+1, "wrong sample") { // where it flew is not known
+				continue
+			}
+			from, to := c.powerFactor(fromSlot), c.powerFactor(slot+1)
+			least := cheap * leastGain * min(from, to) * m.ModelFlightJ
+			most := dear * mostGain * max(from, to) * m.ModelFlightJ
+			flightJ := m.EnergyJ - m.EdgeJ
+			c.atMost(c.epochS+slot+1, max(least-flightJ, flightJ-most, 0), errors*math.Hypot(m.ErrorJ, m.LateJ)+share*most+slackJ,
+				"%.0f J of %d slots are measured as flight in slot %.0f, it took %.0f to %.0f", flightJ, m.Slots, slot, least, most)
+		}
+	})
 }
 
 // toldPower: a budget means something else where flying costs so much more.
@@ -354,7 +434,7 @@ func (c *check) toldPower() {
 
 // measuredCost: joules that the model supplied never measure the model, so that no gap excuses it.
 func (c *check) measuredCost() {
-	const share, monitorShare, lasts = 0.1, 0.01, 4
+	const share, monitorShare, offersShare, knownSlots, lasts = 0.09, 0.01, 0.03, 8, 2
 	if w := c.World; w == nil || w.Wind.MeanMaxMPS > 0 || w.Gust > 0 || w.SecondShock.Factor > 0 || !c.costsTheFormula() {
 		return
 	}
@@ -362,17 +442,22 @@ func (c *check) measuredCost() {
 	for _, a := range c.aircraft {
 		least, most, monitorS = min(least, a.gain()), max(most, a.gain()), max(monitorS, a.MonitorS)
 	}
-	wrong := 0
+	wrong, offers := 0, c.fault(0, "report_loss", "forged_result") // which are not known to have been taken
 	for _, r := range c.rows() {
 		endS := c.epochS + float64(r.Slot+1)
 		flies := slices.ContainsFunc(c.aircraft, func(a *aircraft) bool { return a.inAir.contains(endS) })
-		if float64(r.Slot) < c.settledSlots() || c.costsAnew(r.Slot) || r.Missed || !flies || c.shockUnread(endS) ||
+		sinceSlots := float64(r.Slot) - c.shockSlot()
+		anew := sinceSlots >= -1 && sinceSlots < knownSlots+2*monitorS
+		if float64(r.Slot) < c.settledSlots() || anew || r.Missed || !flies || c.shockUnread(endS) ||
 			c.excusesFrom(endS-costKnownS, endS, "broker away", "late datagrams", "disk stands") {
 			wrong = 0
 			continue
 		}
 		truth := c.powerFactor(float64(r.Slot))
 		x, bound := r.PropulsionMultiplier/truth, share+monitorShare*monitorS
+		if offers.touches(endS-costKnownS, endS) {
+			bound += offersShare
+		}
 		c.lasting(&wrong, lasts, endS, max(x-most, least-x), bound, "the ledger has a multiplier of %.2f in slot %d, flying costs %.2f of "+
 			"the formula", r.PropulsionMultiplier, r.Slot, truth)
 	}

@@ -1,8 +1,12 @@
 package judge
 
 import (
+	"bytes"
+	"slices"
 	"testing"
 
+	"prefdt/inference/goal"
+	decided "prefdt/inference/record"
 	"prefdt/inference/slot"
 	"prefdt/simbridge/record"
 	"prefdt/telemetry"
@@ -137,6 +141,60 @@ func TestRefusalNamesAll(t *testing.T) {
 		f.faults = append(f.faults, faultSpan{span: span{52, 54}, kind: "unsafe_failsafe", text: "COM_OBL_RC_ACT COM_LOW_BAT_ACT"})
 		if got := judged(t, "refusal", f); got.Broken != broken {
 			t.Errorf("%s: %+v", reason, got)
+		}
+	}
+}
+
+// A measurement is of flight as it was, within what it says of its error; one across a change may be of either.
+func TestMeasuredFlight(t *testing.T) {
+	for _, x := range []struct {
+		energyJ, errorJ float64
+		slots, shock    int
+		broken          bool
+	}{{800, 0, 4, 99, false}, {1000, 0, 4, 99, true}, {1000, 60, 4, 99, false}, {700, 0, 4, 99, true}, {1000, 0, 4, 14, false},
+		{1000, 0, 30, 14, false}, {1200, 0, 4, 5, false}, {800, 0, 4, 5, true}} {
+		f := servingFlight()
+		f.World.Wind.MeanMaxMPS, f.World.Gust, f.World.SecondShock.Factor = 0, 0, 0
+		f.World.Shock.Factor, f.World.Shock.FromSlot = 1.5, x.shock
+		var b bytes.Buffer
+		w := decided.NewWriter(&b, decided.Header{})
+		w.WriteDecision(&slot.Snapshot{Slot: 15}, goal.Objective{}, &slot.Decision{})
+		w.WriteEvent(decided.Event{Settle: &goal.Settlement{Measured: &goal.Measurement{EnergyJ: x.energyJ + 50, EdgeJ: 50,
+			ErrorJ: x.errorJ, ModelFlightJ: 800, Slots: x.slots}}})
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		f.recorded = [][]byte{b.Bytes()}
+		if got := judged(t, "measured flight", f); (got.Broken > 0) != x.broken || got.Active == 0 {
+			t.Errorf("%+v: %+v", x, got)
+		}
+	}
+}
+
+// Once a leader that stood still goes on, it has what was sent meanwhile.
+func TestSourceAfterAStall(t *testing.T) {
+	for _, x := range []struct {
+		text, also string
+		atS        float64
+		broken     bool
+	}{{"stopped", "", 122, true}, {"stopped", "", 120.2, false}, {"killed", "", 122, false}, {"stopped", "out_of_order", 122, false}} {
+		f := servingFlight()
+		for k := range f.statuses {
+			for n := range f.statuses[k].Aircraft {
+				f.statuses[k].Aircraft[n].EnergySource = "energy_consumed"
+			}
+		}
+		for _, a := range f.aircraft {
+			a.beats = append(a.beats, heartbeat{50, &record.Heartbeat{}})
+		}
+		f.faults = append(f.faults, faultSpan{span: span{115, 119.9}, kind: record.LeaderDown, text: x.text})
+		if x.also != "" {
+			f.fail(x.also, 1, 116, 117)
+		}
+		k := slices.IndexFunc(f.statuses, func(s status) bool { return s.timeS > x.atS })
+		f.statuses[k].Aircraft[0].EnergySource = "model"
+		if got := judged(t, "told source", f); (got.Broken > 0) != x.broken {
+			t.Errorf("%+v: %+v", x, got)
 		}
 	}
 }

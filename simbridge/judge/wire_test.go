@@ -82,7 +82,10 @@ func servingFlight() *flight {
 			servedS, _ := f.servedS(y, &r)
 			f.tasks = append(f.tasks, record.Task{Slot: n, User: named.names[i], By: telemetry.ByDecision, Aircraft: y.Aircraft,
 				DelayS: servedS})
-			row.DelayS += servedS
+			row.DelayS, row.EdgeJ = row.DelayS+servedS, row.EdgeJ+f.takesJ(&f.decisions[len(f.decisions)-1])
+			if y.Aircraft > 0 {
+				row.Offloaded++
+			}
 		}
 		for i, a := range f.aircraft {
 			ofJ := a.spentJ(atS+1) - a.spentJ(atS)
