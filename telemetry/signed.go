@@ -139,6 +139,9 @@ func ClaimedID(payload []byte) string {
 }
 
 func parseKey(text string) ([]byte, error) {
+	if strings.HasPrefix(text, "-----BEGIN ") {
+		return nil, errors.New("this is a TLS key or certificate; want the line of base64 that `ground keygen` writes")
+	}
 	raw, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(raw) != 32 {
 		return nil, errors.New("want one line of base64 of 32 bytes, as `ground keygen` writes it")

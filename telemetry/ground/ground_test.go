@@ -592,7 +592,11 @@ func TestBadInput(t *testing.T) {
 		{[]string{"watch", "-stale", "0s"}, "ground watch: stale: 0 s is outside (0, 3600]"},
 		{[]string{"keygen"}, "ground keygen: -out NAME.key is missing"},
 		{[]string{"keygen", "-out", filepath.Join(dir, "crew")}, "want NAME.key"},
-		{[]string{"fly"}, `ground: no command "fly"`},
+		{[]string{"fly"}, `ground: no command "fly"; want one of budget, `},
+		{[]string{"stop"}, `ground: no command "stop"; did you mean mission stop? (ground -h)`},
+		{[]string{"clear"}, `did you mean mission clear?`},
+		{[]string{"preference", "-setting", "1", "-key", file("tls.key", "-----BEGIN PRIVATE KEY-----\nAA\n-----END PRIVATE KEY-----\n")},
+			"this is a TLS key"},
 	}
 	for _, c := range cases {
 		code, stdout, stderr := runGround(t, c.args...)
