@@ -66,7 +66,7 @@ func VerifyAnswer(topic string, payload []byte, leader ed25519.PublicKey) error 
 	text, closed := strings.CutSuffix(string(payload[at+len(answerField):]), `"}`)
 	signature, err := base64.StdEncoding.Strict().DecodeString(text)
 	if !closed || err != nil || !ed25519.Verify(leader, answerText(topic, payload[:at]), signature) {
-		return &InvalidError{"answer: bad signature", "answer: the signature is not the leader's on " + quote(topic)}
+		return &InvalidError{"answer: bad signature", "answer: the signature is not that of leader_keys on " + quote(topic)}
 	}
 	return nil
 }

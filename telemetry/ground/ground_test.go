@@ -848,9 +848,20 @@ func TestLines(t *testing.T) {
 		}, []string{"aircraft 1: POSCTL, in the air: left OFFBOARD for POSCTL while ?flying"}},
 		{func() { s.State, s.CrewAgeS, s.Aircraft[1].Duty = telemetry.StateFlying, new(0.1), telemetry.DutyHome },
 			[]string{"aircraft 2: AUTO.LOITER, landed, home"}},
+		{func() { s.Aircraft[1].Duty = telemetry.DutyLeaving }, []string{"aircraft 2: AUTO.LOITER, landed"}},
 	} {
 		if got := next(c.change); strings.Join(got, "|") != strings.Join(c.want, "|") {
 			t.Errorf("slot %d: %q, want %q", s.Slot-1, got, c.want)
+		}
+	}
+}
+
+// What a target cannot be spent on is said.
+func TestSettingOfATargetOutOfReach(t *testing.T) {
+	for endJ, want := range map[float64]string{44e3: "setting 0.000: even least delay takes only 44.0 kJ", 59.8e3: "setting 0.000"} {
+		s := &telemetry.Status{BudgetJ: new(60e3), PredictedEndJ: &endJ, Mode: new(telemetry.ModeTarget)}
+		if got := settingText(s); got != want {
+			t.Errorf("%v J: %q, want %q", endJ, got, want)
 		}
 	}
 }

@@ -308,7 +308,9 @@ function draw() {
   setText($('age'), isNaN(l.ageMS ?? NaN) ? 'no data yet' : judged.retained ? 'age unknown' : `${ageText(Math.max(0, l.ageMS))} old`);
   if (!s) return;
   setText($('state'), s.state);
-  setText($('clock'), `slot ${s.slot < 0 ? '-' : s.slot} of ${s.slots}` + (inSlots.includes(s.state) ? `, ${minutes(s.slots - 1 - s.slot)} of the mission left` : '') + (s.predicted_end_j === null ? '' : `, predicted end ${kilojoules(s.predicted_end_j)} ${scope(s)}`));
+  const clock = `slot ${s.slot < 0 ? '-' : s.slot} of ${s.slots}` + (inSlots.includes(s.state) ? `, ${minutes(s.slots - 1 - s.slot)} of the mission left` : '') + (s.predicted_end_j === null ? '' : `, predicted end ${kilojoules(s.predicted_end_j)} ${scope(s)}`);
+  setText($('clock'), clock);
+  setText($('now'), list.length ? '' : `${s.state}, ${clock}${replay ? '' : `; ${$('age').textContent}`}`);
   renderValues(s);
   renderAircraft(s);
   renderMap(s);
@@ -416,7 +418,7 @@ function renderMap(s) {
   const u = view.u, at = new Map(s.aircraft.filter(a => a.position_m).map(a => [a.number, a.position_m]));
   const d = {links: '', served: '', local: '', waiting: '', idle: ''};
   for (const [, e, n, aircraft] of users) {
-    const kind = aircraft > 0 ? 'served' : aircraft === 0 ? 'local' : aircraft === -1 ? 'idle' : 'waiting';
+    const kind = !inSlots.includes(s.state) ? 'idle' : aircraft > 0 ? 'served' : aircraft === 0 ? 'local' : aircraft === -1 ? 'idle' : 'waiting';
     d[kind] += `M${e} ${-n}h0`; // a dot: a line of no length with round ends
     const p = aircraft > 0 && at.get(aircraft);
     if (p) d.links += `M${p[0].toFixed(0)} ${(-p[1]).toFixed(0)}L${e} ${-n}`;
@@ -548,7 +550,7 @@ function renderCommands(s) {
   if (list.join() !== ticks) explainTicks(list);
   for (const [action] of actions) {
     const box = $(`act-${action}`), why = s.refuses?.[action === 'keep' ? 'budget' : action], was = lately(action);
-    box.classList.toggle('unfit', !!why);
+    box.classList.toggle('unfit', !!why || action === 'keep' && s.covered_until_slot === undefined);
     box.hidden = why?.startsWith('not while') && !was && !urgent.includes(action); // for another time
     box.classList.toggle('no', !!was && !was.ok);
     setText(box.firstChild, was ? was.text : list.length && namesAircraft.includes(action) ? named[action] || '...' : why ? `Refused: ${why}.` : state.before[action] || 'Tick the aircraft first.');
@@ -663,7 +665,7 @@ async function openReplay(session) {
   scrub.oninput = () => seek(Number(scrub.value));
   $('play').onclick = () => play(!replay.timer);
   $('replay').hidden = false;
-  $('mute').hidden = true;
+  for (const none of [$('mute'), $('age'), document.querySelector('.legend')]) none.hidden = true; // no sound, nothing live, no users
   addEventListener('keydown', e => {
     const slots = {ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity}[e.key];
     if (![document.body, scrub].includes(e.target) || e.ctrlKey || e.altKey || e.metaKey || slots === undefined && e.key !== ' ') return;
@@ -677,10 +679,8 @@ async function openReplay(session) {
 function seek(atMS) {
   if (atMS < replay.atMS) { // from the start again
     replay.next = 0;
-    history_ = -1;
-    state = null;
-    lastCommandID = undefined;
-    lastCommandSeenMS = -Infinity;
+    history_ = -1, state = null;
+    lastCommandID = undefined, lastCommandSeenMS = -Infinity;
     answers = [];
     $('answers').replaceChildren();
   }
