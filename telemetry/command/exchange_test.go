@@ -294,7 +294,7 @@ func TestAnswerOfBounds(t *testing.T) {
 		"a total does not last": {false, 10, 264, 400, 42e3, 29e3, "budget of 42 kJ (ceiling) accepted from slot 10; the floor is 29 kJ, " +
 			"covered until slot 264 of 400: the budget does not last, aircraft 1 lands with 7.1 kJ"},
 		"before take-off": {false, 0, 264, -400, 0, 29e3, "budget of 42 kJ (ceiling) accepted from slot 0; the floor is 29 kJ (not yet " +
-			"measured in this mission), covered until slot 264 of 400: the packs do not last, aircraft 1 lands with 7.1 kJ"},
+			"measured), covered until slot 264 of 400: the packs do not last, aircraft 1 lands with 7.1 kJ"},
 		"no status": {false, 10, 264, 0, 0, 29e3, "budget of 42 kJ (ceiling) accepted from slot 10; the floor is 29 kJ, covered until " +
 			"slot 264, aircraft 1 lands with 7.1 kJ"},
 		"not from its slot on": {false, 10, 9, 400, 42e3, 29e3, "budget of 42 kJ (ceiling) accepted from slot 10; the floor is 29 kJ, " +

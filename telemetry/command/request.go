@@ -223,7 +223,7 @@ func (r Request) Answer(a telemetry.Ack, s *telemetry.Status) string {
 	if a.Saturated != nil && a.FloorJ != nil {
 		line += floor + Kilojoules(*a.FloorJ)
 		if s != nil && s.Slot < 0 {
-			line += " (not yet measured in this mission)"
+			line += " (not yet measured)"
 		}
 	}
 	switch c := a.CoveredUntilSlot; {

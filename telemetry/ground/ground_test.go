@@ -361,6 +361,9 @@ func TestNoAnswer(t *testing.T) {
 				t.Errorf("%s: %d %q %q", c.broker, code, stdout, stderr)
 			}
 		}
+		if _, _, stderr := site.run(t, "mission", "stop", "-fleet", "f1", "-timeout", "500ms"); !strings.Contains(stderr, "set GROUND_BROKER") {
+			t.Errorf("at the default broker: %q", stderr)
+		}
 	})
 }
 
