@@ -361,7 +361,8 @@ func TestNoAnswer(t *testing.T) {
 				t.Errorf("%s: %d %q %q", c.broker, code, stdout, stderr)
 			}
 		}
-		if _, _, stderr := site.run(t, "mission", "stop", "-fleet", "f1", "-timeout", "500ms"); !strings.Contains(stderr, "set GROUND_BROKER") {
+		_, _, stderr := site.run(t, "mission", "stop", "-fleet", "f1", "-timeout", "500ms")
+		if !strings.Contains(stderr, "set GROUND_BROKER") {
 			t.Errorf("at the default broker: %q", stderr)
 		}
 	})

@@ -132,7 +132,8 @@ func (h host) withTool(run func(t *tool) error) func(context.Context, *cli.Call)
 	return func(ctx context.Context, c *cli.Call) error {
 		t := h.newTool(ctx, c)
 		err := run(t)
-		if url := defaults().Broker.URL; err != nil && t.config.Broker.URL == url && !t.Given("broker") && strings.Contains(err.Error(), url) {
+		url := defaults().Broker.URL
+		if err != nil && t.config.Broker.URL == url && !t.Given("broker") && strings.Contains(err.Error(), url) {
 			return fmt.Errorf("%w; that is the default: set GROUND_BROKER, or give -broker", err)
 		}
 		return err

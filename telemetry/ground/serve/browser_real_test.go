@@ -830,7 +830,7 @@ func TestPageStates(t *testing.T) {
 	needBrowser(t)
 	c := startConsole(t, live)
 	c.leader(200 * time.Millisecond)
-	b := c.open(t, "command as crew-1", 390, 844)
+	b, told := c.open(t, "command as crew-1", 390, 844), 0
 	for _, state := range []string{"idle", "climbing", "flying", "holding", "returning", "done", "stopped"} {
 		var m mission.Mission
 		m.Restore(mission.State{Phase: state, HeldBy: mission.HeldByCrewLost})
@@ -849,10 +849,20 @@ func TestPageStates(t *testing.T) {
 		c.mutex.Lock()
 		c.change = func(s *telemetry.Status) {
 			s.State, s.LastCommand = state, &telemetry.LastCommand{ID: "b-9", Slot: max(s.Slot-1, 0), What: "hold"}
-			s.Refuses = &refuses
+			s.Refuses, s.Dangers, s.CoveredUntilSlot = &refuses, nil, nil
 		}
 		c.mutex.Unlock()
 		b.wait(fmt.Sprintf("document.getElementById('state').textContent === %q", state))
+		now := eval[[2]string](b, "[document.getElementById('banners').textContent, document.getElementById('now').textContent]")
+		if (now[0] == "") != strings.HasPrefix(now[1], state+", slot ") {
+			t.Errorf("%s: the band has %q, and %q", state, now[0], now[1])
+		}
+		if now[1] != "" {
+			told++
+		}
+		if !eval[bool](b, "document.getElementById('act-keep').classList.contains('unfit')") {
+			t.Errorf("%s: keep all up can be pressed, and no budget lets aircraft land", state)
+		}
 		for id, accepted := range want {
 			refused := eval[bool](b, fmt.Sprintf("document.getElementById(%q).textContent.includes('Refused: not while %s')", id, state))
 			folded := eval[bool](b, fmt.Sprintf("!document.querySelector('#%s .hold').getClientRects().length", id))
@@ -867,6 +877,9 @@ func TestPageStates(t *testing.T) {
 		} else if age := eval[bool](b, "document.getElementById('values').innerText.includes('slots ago')"); age != want {
 			t.Errorf("%s: a command's age %v, want %v", state, age, want)
 		}
+	}
+	if told == 0 {
+		t.Error("the band without banners never had the state")
 	}
 }
 
