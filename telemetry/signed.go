@@ -66,7 +66,7 @@ func VerifyAnswer(topic string, payload []byte, leader ed25519.PublicKey) error 
 	text, closed := strings.CutSuffix(string(payload[at+len(answerField):]), `"}`)
 	signature, err := base64.StdEncoding.Strict().DecodeString(text)
 	if !closed || err != nil || !ed25519.Verify(leader, answerText(topic, payload[:at]), signature) {
-		return &InvalidError{"answer: bad signature", "answer: the signature is not the leader's on " + quote(topic)}
+		return &InvalidError{"answer: bad signature", "answer: the signature is not that of leader_keys on " + quote(topic)}
 	}
 	return nil
 }
@@ -139,6 +139,9 @@ func ClaimedID(payload []byte) string {
 }
 
 func parseKey(text string) ([]byte, error) {
+	if strings.HasPrefix(text, "-----BEGIN ") {
+		return nil, errors.New("this is a TLS key or certificate; want the line of base64 that `ground keygen` writes")
+	}
 	raw, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || len(raw) != 32 {
 		return nil, errors.New("want one line of base64 of 32 bytes, as `ground keygen` writes it")

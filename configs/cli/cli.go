@@ -83,7 +83,7 @@ func (p *Program) Run(ctx context.Context, args []string, stdout, stderr io.Writ
 	if len(rows) == 0 {
 		switch {
 		case name != "":
-			fmt.Fprintf(stderr, "%s: no command %q; want one of %s (%[1]s -h)\n", p.Name, name, p.names())
+			fmt.Fprintf(stderr, "%s: no command %q; %s (%[1]s -h)\n", p.Name, name, p.meant(name))
 		case len(args) == 0:
 			p.help(stderr)
 		case slices.Contains([]string{"-h", "-help", "--help"}, args[0]):
@@ -103,6 +103,16 @@ func (p *Program) Run(ctx context.Context, args []string, stdout, stderr io.Writ
 		}
 	}
 	return c.Exit(rows[0].Run(ctx, c))
+}
+
+// meant is the command of which a name is a word, as "mission stop" of "stop"; else all names.
+func (p *Program) meant(name string) string {
+	for _, c := range p.Commands {
+		if words, _, _ := strings.Cut(c.Args, " "); slices.Contains(strings.Split(words, "|"), name) {
+			return fmt.Sprintf("did you mean %s %s?", c.Name, name)
+		}
+	}
+	return "want one of " + p.names()
 }
 
 func (p *Program) names() string {

@@ -46,6 +46,9 @@ func TestReasonIsTheAutopilotsText(t *testing.T) {
 			v.transmit(&common.MessageCommandAck{Command: common.MAV_CMD_COMPONENT_ARM_DISARM,
 				Result: common.MAV_RESULT_TEMPORARILY_REJECTED})
 		}, "Arming denied: no GPS"},
+		"the end of a failsafe": {func(v *simVehicle, m message.Message) {
+			v.transmit(&common.MessageStatustext{Severity: common.MAV_SEVERITY_WARNING, Text: "GCS Failsafe Cleared"})
+		}, ""},
 		"what does not warn": {func(v *simVehicle, m message.Message) {
 			v.transmit(&common.MessageStatustext{Severity: common.MAV_SEVERITY_INFO, Text: "Takeoff detected"})
 			v.transmit(&common.MessageCommandAck{Command: common.MAV_CMD_COMPONENT_ARM_DISARM,

@@ -33,7 +33,7 @@ const (
 )
 
 func (p PreArm) String() string {
-	return [...]string{"not known", "not for this mode", "not good", "good"}[p]
+	return [...]string{"not known", "checked once it is in the mode that it arms in", "not good", "good"}[p]
 }
 
 // preArmOf reads a SYS_STATUS. The health bit counts, whatever the bits of presence say:
@@ -134,6 +134,10 @@ func (a *aircraft) handleCommandAck(f *Fleet, now float64, m *common.MessageComm
 // could be sent with one that is longer, or is no text.
 func (a *aircraft) setAutopilotText(f *Fleet, now float64, text string) {
 	if text = telemetry.Printable(text[:min(len(text), maxTextChars)]); text == "" {
+		return
+	}
+	if strings.HasSuffix(strings.ToLower(text), "failsafe cleared") { // the end of one is no alarm
+		a.autopilotText = ""
 		return
 	}
 	if a.autopilotText != text || now-a.autopilotTextS > textRelevantS {

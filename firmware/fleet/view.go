@@ -144,7 +144,7 @@ func (v *View) Ready() error {
 		if v.Reason != "" {
 			return fmt.Errorf("its pre-arm checks fail: %s; cure that", v.Reason)
 		}
-		return errors.New("its pre-arm checks fail; a ground station shows which")
+		return errors.New("its pre-arm checks fail; it has not said which yet: a ground station shows which")
 	}
 	return nil
 }

@@ -108,7 +108,8 @@ func packBounds(p *telemetry.Pack, v *fleet.View) (x account.PackBounds, err err
 	case x.UsableJ > v.CapacityJ:
 		return x, fmt.Errorf("packs.usable_j of aircraft %d is %v, want at most %v, its pack's capacity", x.Number, x.UsableJ, v.CapacityJ)
 	case x.KeptJ(v) >= holdsJ:
-		return x, fmt.Errorf("packs.reserve of aircraft %d is %v J, want less than %v, %s", x.Number, x.KeptJ(v), holdsJ, usable)
+		return x, fmt.Errorf("packs.reserve of aircraft %d is %.1f kJ (%.0f %% of all that its pack holds), want less than %.1f kJ, %s",
+			x.Number, x.KeptJ(v)/1000, 100*x.KeptJ(v)/v.CapacityJ, holdsJ/1000, usable)
 	}
 	return x, nil
 }

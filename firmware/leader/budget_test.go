@@ -32,8 +32,8 @@ func TestBudgetsAreRefusedByName(t *testing.T) {
 		`"packs":[{"aircraft":3}]`: "packs.aircraft is 3, this fleet has 2",
 		`"packs":[{"aircraft":1},{"aircraft":2,"usable_j":150001}]`: "packs.usable_j of aircraft 2 is 150001, want " +
 			"at most 150000, its pack's capacity",
-		`"packs":[{"aircraft":1,"reserve_j":150000},{"aircraft":2}]`: "packs.reserve of aircraft 1 is 150000 J, want " +
-			"less than 150000, its pack",
+		`"packs":[{"aircraft":1,"reserve_j":150000},{"aircraft":2}]`: "packs.reserve of aircraft 1 is 150.0 kJ (100 % " +
+			"of all that its pack holds), want less than 150.0 kJ, its pack",
 		`"packs":[{"aircraft":1,"reserve":0.2}]`: "aircraft 2 flies and is not in packs; name " +
 			"it, or give energy_j",
 		`"energy_j":42000,"mode":"ceiling","stand_down":"shifts"`: "stand_down is shifts, and no aircraft is a " +

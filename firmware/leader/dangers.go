@@ -110,9 +110,9 @@ func (d *dangerList) addAircraft(a *telemetry.StatusAircraft, v *fleet.View) {
 	case !v.Received:
 		add(unseen, "silent", "nothing was received from it yet", "switch it on; see to its link")
 	case v.AgeS > silentS:
-		do := ""
+		do := "see to its link"
 		if v.Lost && up {
-			do = "clear it once it is down"
+			do = aloneText(v) + "resume once received again, or clear it once it is down"
 		}
 		add(outOfReach, "silent", fmt.Sprintf("LINK LOST: nothing received for %.0f s", v.AgeS), do)
 	}
@@ -135,7 +135,7 @@ func (d *dangerList) addAircraft(a *telemetry.StatusAircraft, v *fleet.View) {
 		add(gravity, "battery", fmt.Sprintf("battery %.0f %%", 100**b), do)
 	}
 	if left, kept := a.LeftAtTouchdownJ, a.ReserveJ; up && left != nil && kept != nil && *left < *kept-shownJ {
-		add(mustAct, "reserve", fmt.Sprintf("lands below its reserve: with %.1f of %.1f kJ", *left/1000, *kept/1000), home)
+		add(mustAct, "reserve", fmt.Sprintf("is predicted to land below its reserve: with %.1f of %.1f kJ", *left/1000, *kept/1000), home)
 	}
 	over := d.mission.Ending() && v.InAir && !v.Obeys() && !v.Role.ComesDown()
 	why := pilotText(v, a.Reason)
@@ -192,7 +192,10 @@ func (d *dangerList) addMission(s *telemetry.Status) {
 	if why := d.mission.Reason(); why != "" {
 		do := ""
 		if s.State == telemetry.StateHolding {
-			do = "resume once that is cured, or return"
+			do = "it ends by itself once that is cured; or return"
+			if strings.HasPrefix(why, telemetry.ReasonNoCrew) {
+				do = "it ends by itself once a watch is received again; or return"
+			}
 		}
 		verb := s.State
 		if verb == telemetry.StateDone {
@@ -204,13 +207,17 @@ func (d *dangerList) addMission(s *telemetry.Status) {
 		d.addFleet(mayKnow, "flight", why, "")
 	}
 	if until := s.CoveredUntilSlot; until != nil && *until <= s.Slot && *until < s.Slots-1 && d.mission.InSlots() {
-		d.addFleet(unmet, "covered", "too few are in the air for what the crew asked", "launch another, or ask for fewer")
+		do := "launch another, or ask for fewer"
+		if !d.anyUp {
+			do = "return ends the mission; then swap the packs"
+		}
+		d.addFleet(unmet, "covered", "NOT COVERED: too few are in the air for what the crew asked", do)
 	}
 	ask := "ask for a larger budget"
 	switch holds := s.State == telemetry.StateHolding; {
 	case s.State == telemetry.StateDone: // no budget is accepted any more
 	case s.Saturated && s.CoveredUntilSlot != nil && s.BudgetJ != nil && *s.BudgetJ >= s.FloorJ:
-		d.addFleet(unmet, "saturated", "SATURATED: the packs do not last to the last slot", ask)
+		d.addFleet(unmet, "saturated", "SATURATED: the packs do not last to the last slot", d.packsDo())
 	case s.Saturated:
 		d.addFleet(unmet, "saturated", fmt.Sprintf("SATURATED: the budget is below the floor of %.1f kJ", s.FloorJ/1000), ask)
 	case s.BudgetJ == nil || s.PredictedEndJ == nil:
@@ -221,6 +228,25 @@ func (d *dangerList) addMission(s *telemetry.Status) {
 		d.addFleet(mayKnow, "over", fmt.Sprintf("predicted to end on %.1f kJ, above the budget of %.1f", *s.PredictedEndJ/1000,
 			*s.BudgetJ/1000), ask)
 	}
+}
+
+// aloneText is what a lost aircraft does by its parameters; empty: it stays, or they are not known.
+func aloneText(v *fleet.View) string {
+	switch v.Params.Alone(fleet.LeftByLink, fleet.RoleCommanded).Role {
+	case fleet.RoleReturn:
+		return "its autopilot flies it home; "
+	case fleet.RoleLand:
+		return "its autopilot lands it; "
+	}
+	return ""
+}
+
+// packsDo is what to do where packs do not last: no budget enlarges them.
+func (d *dangerList) packsDo() string {
+	if b := d.account.Bounds(); b != nil && b.MayLand() {
+		return "nothing: each comes home for its reserve"
+	}
+	return "return, or a budget with -land"
 }
 
 // clip cuts a text to what a status carries.

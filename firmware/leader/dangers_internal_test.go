@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"prefdt/firmware/account"
 	"prefdt/firmware/fleet"
 	"prefdt/telemetry"
 )
@@ -95,6 +96,45 @@ func TestDangersOfAnAircraftLeftInTheAir(t *testing.T) {
 		case c.want == "" && i >= 0, c.want != "" && (i < 0 || !strings.Contains(s.Dangers[i].Text, c.want) || s.Dangers[i].Do != c.do):
 			t.Errorf("%s, role %v: %+v, want %q, %q", c.state, c.role, s.Dangers, c.want, c.do)
 		}
+	}
+}
+
+// What is said of packs that do not last, of a hold and of a lost aircraft is what helps.
+func TestDangersSayWhatHelps(t *testing.T) {
+	frozen := loadCheckpoint(t)
+	grounded := func(l *inPhase) {
+		for i := range l.views {
+			l.views[i].InAir, l.views[i].Landed = false, new(true)
+		}
+	}
+	short := func(standDown string) func(*inPhase) {
+		return func(l *inPhase) { l.account.SetBounds(&account.Bounds{StandDown: standDown, LeastUp: 1}) }
+	}
+	for _, c := range []struct {
+		set      func(*inPhase)
+		until    int // covered until that slot
+		text, do string
+	}{
+		{short(telemetry.StandDownLand), 5, "SATURATED: the packs do not last", "nothing: each comes home for its reserve"},
+		{short(telemetry.StandDownNever), 5, "SATURATED: the packs do not last", "return, or a budget with -land"},
+		{grounded, -1, "NOT COVERED: too few are in the air", "return ends the mission; then swap the packs"},
+		{func(*inPhase) {}, -1, "NOT COVERED: too few are in the air", "launch another, or ask for fewer"},
+	} {
+		l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
+		c.set(l)
+		s := &telemetry.Status{State: telemetry.StateFlying, Slots: l.Config.Slots, Slot: 0, CoveredUntilSlot: new(c.until),
+			Saturated: true, BudgetJ: new(2.0), FloorJ: 1}
+		d := dangerList{mission: &l.mission, account: &l.account, status: s, anyUp: slices.ContainsFunc(l.views, fleet.View.Up)}
+		d.addMission(s)
+		i := slices.IndexFunc(d.list, func(x danger) bool { return strings.HasPrefix(x.Text, c.text) })
+		if i < 0 || d.list[i].Do != c.do {
+			t.Errorf("%s: %+v, want %q", c.text, d.list, c.do)
+		}
+	}
+	l := newInPhase(t, telemetry.StateFlying, nil, frozen.Physics, &frozen.GoalConstants)
+	l.views[0].AgeS = 5
+	if s := l.status(l.views); len(s.Dangers) == 0 || s.Dangers[0].Do != "see to its link" {
+		t.Errorf("not received for 5 s: %+v", s.Dangers)
 	}
 }
 

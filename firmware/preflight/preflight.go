@@ -79,7 +79,8 @@ func Command(ctx context.Context, call *cli.Call) error { return Network{}.Comma
 // like any other, and not bad input.
 func (n Network) Command(ctx context.Context, call *cli.Call) error {
 	path := call.Flags.String("config", "", "configuration `file`")
-	wait := call.Flags.Duration("wait", 15*time.Second, "how `long` to wait for the broker, and for autopilots")
+	wait := call.Flags.Duration("wait", 15*time.Second,
+		"how `long` to wait for the broker, then for autopilots, then for workers: each so long at most")
 	asJSON := call.JSONFlag()
 	if _, err := call.Parse("", 0); err != nil {
 		return err
@@ -531,6 +532,10 @@ func (p *preflight) aircraft(v *fleet.View, b energy.Reading, k physics.Constant
 	}
 	for _, reason := range unsafe {
 		p.add(result, item, "%s", reason)
+	}
+	if len(unsafe) > 0 && v.Params.Complete() {
+		p.add(ResultWarn, item, "all parameters that it needs are in %s", map[string]string{"px4": "docs/hardware.md",
+			"ardupilot": "configs/ardupilot/leader.parm, in the package /usr/share/doc/prefdt/ardupilot.parm"}[v.Autopilot()])
 	}
 	if len(unsafe) == 0 {
 		p.add(ResultOK, item, "%s: %s", v.Autopilot(), v.Params.Summary())

@@ -368,7 +368,8 @@ func TestCheckFindsUnsafeAutopilots(t *testing.T) {
 		}
 		_, results, details := runCheck(t, r, r.WriteConfig("decide_by_ms: 999"), "60s")
 		for item, want := range map[string][]string{
-			"aircraft 1": {"COM_OBL_RC_ACT is 0, want 5 (Hold), 3 (Return) or 4 (Land)\n", "COM_OF_LOSS_T is 60 s, want 0.3 to 10\n"},
+			"aircraft 1": {"COM_OBL_RC_ACT is 0, want 5 (Hold), 3 (Return) or 4 (Land)\n", "COM_OF_LOSS_T is 60 s, want 0.3 to 10\n",
+				"all parameters that it needs are in docs/hardware.md\n"},
 			"aircraft 2": {"COM_OF_LOSS_T is 60"},
 		} {
 			for _, text := range want {

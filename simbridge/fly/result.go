@@ -110,13 +110,18 @@ func (f *flight) buildReport(landed bool) *report.Flight {
 
 // leftSlot is the slot from which on aircraft m, from 0, was on its way home before the mission's end; 0: it stayed.
 func leftSlot(bySlot map[int]telemetry.Status, m int) int {
+	left := 0
 	for _, slot := range slices.Sorted(maps.Keys(bySlot)) {
 		s := bySlot[slot]
-		if !isEnding(s.State) && m < len(s.Aircraft) && s.Aircraft[m].Duty == telemetry.DutyLeaving {
-			return slot + 1 // what a settlement tells is of the slot that opens
+		switch {
+		case isEnding(s.State) || m >= len(s.Aircraft):
+		case s.Aircraft[m].Duty == telemetry.DutyServing: // also one that was launched again
+			left = 0
+		case s.Aircraft[m].Duty == telemetry.DutyLeaving && left == 0:
+			left = slot + 1 // what a settlement tells is of the slot that opens
 		}
 	}
-	return 0
+	return left
 }
 
 // acceptedBudgets are those that the leader accepted, in order, and the end of one that a preference cleared.

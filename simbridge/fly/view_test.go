@@ -167,7 +167,8 @@ func TestEnergyInTheBudgetsScope(t *testing.T) {
 	}
 }
 
-// An aircraft left for home from the slot on that the first settlement opens which tells so; at the mission's end all do.
+// An aircraft left for home from the slot on that the first settlement opens which tells so, and was not launched again; at the
+// mission's end all do.
 func TestLeftSlot(t *testing.T) {
 	status := func(state string, duty ...string) telemetry.Status {
 		s := telemetry.Status{State: state}
@@ -178,13 +179,13 @@ func TestLeftSlot(t *testing.T) {
 	}
 	const serving, leaving, home = telemetry.DutyServing, telemetry.DutyLeaving, telemetry.DutyHome
 	bySlot := map[int]telemetry.Status{
-		70: status(telemetry.StateFlying, serving, serving, home),
+		70: status(telemetry.StateFlying, serving, serving, home, leaving),
 		78: status(telemetry.StateFlying, leaving, serving, home),
 		79: status(telemetry.StateHolding, leaving, serving, home),
-		98: status(telemetry.StateFlying, home, serving, home),
+		98: status(telemetry.StateFlying, home, serving, home, serving),
 		99: status(telemetry.StateDone, home, leaving, home),
 	}
-	for m, want := range []int{79, 0, 0, 0} {
+	for m, want := range []int{79, 0, 0, 0, 0} {
 		if got := leftSlot(bySlot, m); got != want {
 			t.Errorf("aircraft %d: slot %d, want %d", m+1, got, want)
 		}

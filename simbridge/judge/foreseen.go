@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -141,11 +142,15 @@ func (c *check) learnedWay() {
 		return
 	}
 	type way struct{ endS, ratio, before float64 }
-	var ways []way
-	known := true // of all
+	last := map[int]way{} // by aircraft
+	known := true         // of all
 	began := map[int]float64{}
 	c.toldOfPacks(func(s *status, t *telemetry.StatusAircraft, a *aircraft, _ *telemetry.Pack) {
-		const soonS = 0.9 // after the first status it is on its way
+		const soonS = 0.9                    // after the first status it is on its way
+		if t.Duty == telemetry.DutyServing { // it was called back, and its way measures nothing
+			delete(began, t.Number)
+			delete(last, t.Number)
+		}
 		if t.Duty != telemetry.DutyLeaving || t.HomeJ == nil {
 			return
 		} else if _, told := began[t.Number]; !told {
@@ -159,14 +164,14 @@ func (c *check) learnedWay() {
 		known = known && k >= 0 && c.waitsS(a, s.timeS) == 0 && c.surelyLed(a).contains(s.timeS) &&
 			len(a.led.not().and(spans{{s.timeS, c.endS}})) == 0
 		if known {
-			ways = append(ways, way{a.states[k].timeS, (a.spentJ(a.states[k].timeS) - a.spentJ(s.timeS)) / *t.HomeJ, s.timeS})
+			last[t.Number] = way{a.states[k].timeS, (a.spentJ(a.states[k].timeS) - a.spentJ(s.timeS)) / *t.HomeJ, s.timeS}
 		}
 	})
 	told := c.end.Ledger.State.Account.Ways.Home
+	ways := slices.SortedFunc(maps.Values(last), func(x, y way) int { return compare(x.endS, y.endS) })
 	if !known || len(ways) == 0 || told.Count != len(ways) || c.has("battery_absent", "battery_wild", "battery_reset", "battery_handover") {
 		return
 	}
-	slices.SortFunc(ways, func(x, y way) int { return compare(x.endS, y.endS) })
 	mean := make([]float64, len(ways)+1) // after so many ways
 	mean[0] = 1
 	for n, w := range ways {

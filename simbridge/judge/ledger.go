@@ -366,8 +366,9 @@ func (c *check) sums() {
 			accountJ += transitJ
 		}
 		lastJ := 0.0
-		if c.next != nil { // what its autopilots draw at rest after that status
-			lastJ = counterStepJ
+		overS := c.reaches(c.epochS, overStates...)
+		if c.next != nil || c.noneLed(overS-1) && c.statuses[k].timeS < overS+1 {
+			lastJ = counterStepJ // at rest after that status, or taken back: in slots no meter counts down, also of those that landed
 		}
 		c.atMost(c.endS, math.Abs(toldJ-accountJ), share*math.Abs(accountJ)+slack+lastJ, "the joules told last: %.1f, not %.1f", toldJ,
 			accountJ)

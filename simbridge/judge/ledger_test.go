@@ -67,6 +67,23 @@ func TestLedgerRules(t *testing.T) {
 		{"told sums", "users heard", nil, func(f *flight) { f.statuses[9].UsersHeard++ }},
 		{"edge joules", "one more", nil, func(f *flight) { f.end.Ledger.Rows[9].Offloaded++ }},
 		{"edge joules", "too few", nil, func(f *flight) { f.end.Ledger.Rows[9].EdgeJ *= 0.8 }},
+		{"sums", "told otherwise", nil, func(f *flight) { f.statuses[len(f.statuses)-1].Aircraft[0].SpentJ += 5 }},
+		{"sums", "more than a meter takes back of those that landed", func(f *flight) {
+			last := &f.statuses[len(f.statuses)-1]
+			last.State, last.Aircraft[0].SpentJ = telemetry.StateDone, last.Aircraft[0].SpentJ+6
+			for k := range f.statuses[:len(f.statuses)-1] {
+				if f.isOver(f.statuses[k].timeS) {
+					f.statuses[k].State = telemetry.StateFlying
+				}
+			}
+			for _, a := range f.aircraft {
+				for k := range a.states {
+					if a.states[k].timeS > last.timeS-3 {
+						a.states[k].Mode = hold
+					}
+				}
+			}
+		}, func(f *flight) { f.statuses[len(f.statuses)-1].Aircraft[0].SpentJ += counterStepJ }},
 		{"delay", "none in a slot", nil, func(f *flight) { f.end.Ledger.Rows[7].DelayS = 0 }},
 		{"delay", "of a missed slot", missed, func(f *flight) { bookMissed(f, 1.5) }},
 		{"delay", "twice in all", nil, func(f *flight) { f.end.Ledger.State.Account.Objective.DelayS *= 2 }},

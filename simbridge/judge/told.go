@@ -595,6 +595,9 @@ func (c *check) floorToTouchdown() {
 		if b == nil || b.Scope != telemetry.ScopeLanded || !c.foresees(s, 0) {
 			continue
 		}
+		if until := s.CoveredUntilSlot; until != nil && *until < c.Slots-1 {
+			continue // the packs do not last: the floor is to where they end
+		}
 		drawn, descents, ways, off, up := 0.0, 0.0, 0.0, 0.0, 0
 		for _, a := range c.aircraft {
 			now := a.at(s.timeS)

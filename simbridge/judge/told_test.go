@@ -198,3 +198,15 @@ func TestSourceAfterAStall(t *testing.T) {
 		}
 	}
 }
+
+// Where packs do not last there is no floor to the last slot.
+func TestFloorOfPacksThatDoNotLast(t *testing.T) {
+	f := truePacks()
+	for k := range f.statuses {
+		f.statuses[k].FloorJ -= 40e3
+		f.statuses[k].CoveredUntilSlot = new(f.statuses[k].Slot + 5)
+	}
+	if got := judged(t, "floor to touchdown", f); got.Broken > 0 {
+		t.Errorf("%+v", got)
+	}
+}

@@ -293,6 +293,8 @@ func TestAnswerOfBounds(t *testing.T) {
 			"covered until slot 264 of 400: the packs do not last, aircraft 1 lands with 7.1 kJ"},
 		"a total does not last": {false, 10, 264, 400, 42e3, 29e3, "budget of 42 kJ (ceiling) accepted from slot 10; the floor is 29 kJ, " +
 			"covered until slot 264 of 400: the budget does not last, aircraft 1 lands with 7.1 kJ"},
+		"before take-off": {false, 0, 264, -400, 0, 29e3, "budget of 42 kJ (ceiling) accepted from slot 0; the floor is 29 kJ (not yet " +
+			"measured), covered until slot 264 of 400: the packs do not last, aircraft 1 lands with 7.1 kJ"},
 		"no status": {false, 10, 264, 0, 0, 29e3, "budget of 42 kJ (ceiling) accepted from slot 10; the floor is 29 kJ, covered until " +
 			"slot 264, aircraft 1 lands with 7.1 kJ"},
 		"not from its slot on": {false, 10, 9, 400, 42e3, 29e3, "budget of 42 kJ (ceiling) accepted from slot 10; the floor is 29 kJ, " +
@@ -304,8 +306,11 @@ func TestAnswerOfBounds(t *testing.T) {
 			CoveredUntilSlot: &c.covered, Aircraft: []telemetry.AckAircraft{{Number: 1, LeftAtTouchdownJ: 7100}},
 		}
 		var s *telemetry.Status
-		if c.slots > 0 {
+		switch {
+		case c.slots > 0:
 			s = &telemetry.Status{Slots: c.slots}
+		case c.slots < 0:
+			s = &telemetry.Status{Slots: -c.slots, Slot: -1}
 		}
 		if got := (Request{Budget: &telemetry.Budget{EnergyJ: c.energyJ}}).Answer(a, s); got != c.want {
 			t.Errorf("%s: %s\nwant %s", name, got, c.want)

@@ -222,6 +222,9 @@ func (r Request) Answer(a telemetry.Ack, s *telemetry.Status) string {
 	}
 	if a.Saturated != nil && a.FloorJ != nil {
 		line += floor + Kilojoules(*a.FloorJ)
+		if s != nil && s.Slot < 0 {
+			line += " (not yet measured)"
+		}
 	}
 	switch c := a.CoveredUntilSlot; {
 	case c != nil && *c < *a.EffectiveSlot:

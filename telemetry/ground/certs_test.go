@@ -230,15 +230,17 @@ func TestCertsHosts(t *testing.T) {
 func TestStationName(t *testing.T) {
 	folder := t.TempDir()
 	makeCerts(t, folder, "-host", "127.0.0.1")
-	x := host{}.newTool(t.Context(), cli.NewCall("ground watch", nil, io.Discard, io.Discard))
+	var warned strings.Builder
+	x := host{}.newTool(t.Context(), cli.NewCall("ground watch", nil, io.Discard, &warned))
 	x.config.Key, x.config.Broker.Cert, x.config.Broker.Key = "anna.key", filepath.Join(folder, "crew-1.crt"),
 		filepath.Join(folder, "crew-1.key")
-	if name, err := x.stationName(); name != "crew-1" || err != nil {
-		t.Errorf("%q, %v", name, err)
+	if name, err := x.stationName(); name != "crew-1" || err != nil || warned.Len() > 0 {
+		t.Errorf("%q, %v, %s", name, err, warned.String())
 	}
 	x.config.Name = "tent"
-	if name, err := x.stationName(); name != "tent" || err != nil {
-		t.Errorf("with -name: %q, %v", name, err)
+	if name, err := x.stationName(); name != "tent" || err != nil ||
+		!strings.Contains(warned.String(), `"tent" is not its certificate's, "crew-1"`) {
+		t.Errorf("with -name: %q, %v, %s", name, err, warned.String())
 	}
 }
 

@@ -361,6 +361,10 @@ func TestNoAnswer(t *testing.T) {
 				t.Errorf("%s: %d %q %q", c.broker, code, stdout, stderr)
 			}
 		}
+		_, _, stderr := site.run(t, "mission", "stop", "-fleet", "f1", "-timeout", "500ms")
+		if !strings.Contains(stderr, "set GROUND_BROKER") {
+			t.Errorf("at the default broker: %q", stderr)
+		}
 	})
 }
 
@@ -592,7 +596,11 @@ func TestBadInput(t *testing.T) {
 		{[]string{"watch", "-stale", "0s"}, "ground watch: stale: 0 s is outside (0, 3600]"},
 		{[]string{"keygen"}, "ground keygen: -out NAME.key is missing"},
 		{[]string{"keygen", "-out", filepath.Join(dir, "crew")}, "want NAME.key"},
-		{[]string{"fly"}, `ground: no command "fly"`},
+		{[]string{"fly"}, `ground: no command "fly"; want one of budget, `},
+		{[]string{"stop"}, `ground: no command "stop"; did you mean mission stop? (ground -h)`},
+		{[]string{"clear"}, `did you mean mission clear?`},
+		{[]string{"preference", "-setting", "1", "-key", file("tls.key", "-----BEGIN PRIVATE KEY-----\nAA\n-----END PRIVATE KEY-----\n")},
+			"this is a TLS key"},
 	}
 	for _, c := range cases {
 		code, stdout, stderr := runGround(t, c.args...)
@@ -844,9 +852,20 @@ func TestLines(t *testing.T) {
 		}, []string{"aircraft 1: POSCTL, in the air: left OFFBOARD for POSCTL while ?flying"}},
 		{func() { s.State, s.CrewAgeS, s.Aircraft[1].Duty = telemetry.StateFlying, new(0.1), telemetry.DutyHome },
 			[]string{"aircraft 2: AUTO.LOITER, landed, home"}},
+		{func() { s.Aircraft[1].Duty = telemetry.DutyLeaving }, []string{"aircraft 2: AUTO.LOITER, landed"}},
 	} {
 		if got := next(c.change); strings.Join(got, "|") != strings.Join(c.want, "|") {
 			t.Errorf("slot %d: %q, want %q", s.Slot-1, got, c.want)
+		}
+	}
+}
+
+// What a target cannot be spent on is said.
+func TestSettingOfATargetOutOfReach(t *testing.T) {
+	for endJ, want := range map[float64]string{44e3: "setting 0.000: even least delay takes only 44.0 kJ", 59.8e3: "setting 0.000"} {
+		s := &telemetry.Status{BudgetJ: new(60e3), PredictedEndJ: &endJ, Mode: new(telemetry.ModeTarget)}
+		if got := settingText(s); got != want {
+			t.Errorf("%v J: %q, want %q", endJ, got, want)
 		}
 	}
 }

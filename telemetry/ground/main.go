@@ -129,7 +129,15 @@ type tool struct {
 }
 
 func (h host) withTool(run func(t *tool) error) func(context.Context, *cli.Call) error {
-	return func(ctx context.Context, c *cli.Call) error { return run(h.newTool(ctx, c)) }
+	return func(ctx context.Context, c *cli.Call) error {
+		t := h.newTool(ctx, c)
+		err := run(t)
+		url := defaults().Broker.URL
+		if err != nil && t.config.Broker.URL == url && !t.Given("broker") && strings.Contains(err.Error(), url) {
+			return fmt.Errorf("%w; that is the default: set GROUND_BROKER, or give -broker", err)
+		}
+		return err
+	}
 }
 
 func (h host) newTool(ctx context.Context, c *cli.Call) *tool {

@@ -26,6 +26,10 @@ func (t *tool) stationName() (string, error) {
 		key = command.KeyName(t.config.Key)
 	}
 	name := cmp.Or(t.config.Name, certificate, key, t.config.Broker.Username, "ground-"+strings.ToLower(rand.Text()[:8]))
+	if certificate != "" && name != certificate {
+		fmt.Fprintf(t.Stderr, "the name %.64q is not its certificate's, %q: a broker that knows stations by certificates drops its "+
+			"heartbeats\n", name, certificate)
+	}
 	if !telemetry.ValidID(name) {
 		return "", fmt.Errorf("name of the station: %q, want 1 to 64 of A-Z a-z 0-9 . _ -; -name sets it", name)
 	}

@@ -91,7 +91,7 @@ func (v *view) paragraphs(now time.Time) (out []paragraph) {
 	add := func(label string, parts ...string) { out = append(out, paragraph{label, parts, grey}) }
 	add("", append([]string{"fleet " + v.fleet, s.State, fmt.Sprintf("slot %s of %d", slotText(s.Slot), s.Slots),
 		fmt.Sprintf("mission %.0f s%s", s.MissionS, timeLeft(s))}, label)...)
-	add("  request    ", requestText(s), fmt.Sprintf("setting %.3f", s.Setting))
+	add("  request    ", requestText(s), settingText(s))
 	add("  energy     ", append(energyParts(s), "from "+s.EnergySource)...)
 	if s.CoveredUntilSlot != nil {
 		add("  duty       ", dutyParts(s)...)
@@ -219,7 +219,7 @@ func (v *view) aircraftState(a *telemetry.StatusAircraft) string {
 	default:
 		text += ", in the air"
 	}
-	if a.Duty != "" {
+	if a.Duty != "" && !(a.Duty == telemetry.DutyLeaving && a.Landed != nil && *a.Landed) { // it is still to disarm
 		text += ", " + a.Duty
 	}
 	if a.Reason != "" {
@@ -274,6 +274,16 @@ func requestText(s *telemetry.Status) string {
 		mode = " (" + *s.Mode + ")"
 	}
 	return "budget " + kilojoules(*s.BudgetJ) + mode
+}
+
+// settingText has why a target may not be reached from below.
+func settingText(s *telemetry.Status) string {
+	text := fmt.Sprintf("setting %.3f", s.Setting)
+	if b, end := s.BudgetJ, s.PredictedEndJ; s.Setting == 0 && b != nil && end != nil && s.Mode != nil && *s.Mode == telemetry.ModeTarget &&
+		*end < 0.99**b {
+		text += fmt.Sprintf(": even least delay takes only %s", kilojoules(*end))
+	}
+	return text
 }
 
 func kilojoulesOrDash(j *float64) string {

@@ -849,10 +849,17 @@ func TestPageStates(t *testing.T) {
 		c.mutex.Lock()
 		c.change = func(s *telemetry.Status) {
 			s.State, s.LastCommand = state, &telemetry.LastCommand{ID: "b-9", Slot: max(s.Slot-1, 0), What: "hold"}
-			s.Refuses = &refuses
+			s.Refuses, s.Dangers, s.CoveredUntilSlot = &refuses, nil, nil
 		}
 		c.mutex.Unlock()
 		b.wait(fmt.Sprintf("document.getElementById('state').textContent === %q", state))
+		now := eval[[2]string](b, "[document.getElementById('banners').textContent, document.getElementById('now').textContent]")
+		if (now[0] == "") != strings.HasPrefix(now[1], state+", slot ") {
+			t.Errorf("%s: the band has %q, and %q", state, now[0], now[1])
+		}
+		if !eval[bool](b, "document.getElementById('act-keep').classList.contains('unfit')") {
+			t.Errorf("%s: keep all up can be pressed, and no budget lets aircraft land", state)
+		}
 		for id, accepted := range want {
 			refused := eval[bool](b, fmt.Sprintf("document.getElementById(%q).textContent.includes('Refused: not while %s')", id, state))
 			folded := eval[bool](b, fmt.Sprintf("!document.querySelector('#%s .hold').getClientRects().length", id))
@@ -868,6 +875,10 @@ func TestPageStates(t *testing.T) {
 			t.Errorf("%s: a command's age %v, want %v", state, age, want)
 		}
 	}
+	c.mutex.Lock()
+	c.change = func(s *telemetry.Status) { s.State, s.Dangers, s.LastCommand = "stopped", nil, nil }
+	c.mutex.Unlock()
+	b.wait("document.getElementById('now').textContent.startsWith('stopped, slot ')") // nothing else stands there
 }
 
 // Everything that is shown, by the numbers of one status and of the users' messages.

@@ -6,8 +6,8 @@ const svgElement = name => document.createElementNS('http://www.w3.org/2000/svg'
 const underWay = state => !['idle', 'done', 'stopped'].includes(state);
 const inSlots = ['climbing', 'flying', 'holding']; // or slots will come
 
-// ---- Time, on the server's scale: ms since its start. The least difference to this page's clock is
-// the one without delay on the way.
+// ---- Time, in ms since the server's start. The least difference to this page's clock is without delay
+// on the way.
 let offset = Infinity, steadyMS = performance.now(), wallMS = Date.now();
 const serverNow = () => replay ? replay.atMS : performance.now() - offset;
 
@@ -195,7 +195,7 @@ function link() {
 const sinceMS = () => Math.max(0, serverNow() - judged.receivedMS); // the status was received
 const aircraftAge = a => a.age_s === null ? NaN : a.age_s * 1000 + sinceMS();
 
-// banners are the alarms: of the link, then the leader's dangers as it orders them, then this page's.
+// banners: of the link, the leader's dangers as it orders them, this page's.
 function banners(l) {
   const list = [], add = (kind, id, text) => list.push({kind, id, text});
   if (l.text) add(l.lost ? 'alarm' : 'warn', 'link', l.text);
@@ -279,8 +279,8 @@ function requestRender() {
 function setText(element, text) { if (element.textContent !== text) element.textContent = text; }
 function setAttributes(element, list) { for (const name in list) element.setAttribute(name, list[name]); }
 
-// Nothing moves under a finger: the button that is pointed at, or else the first in view, stays where it
-// is. Where the page cannot scroll up, room is left above.
+// Nothing moves under a finger: the button pointed at, or else the first in view, stays where it
+// is; where the page cannot scroll up, by room above.
 let pointed = null, room = 0;
 for (const kind of ['pointerdown', 'pointermove', 'focusin']) document.addEventListener(kind, e => { pointed = e.target.closest?.('.hold'); });
 
@@ -309,6 +309,7 @@ function draw() {
   if (!s) return;
   setText($('state'), s.state);
   setText($('clock'), `slot ${s.slot < 0 ? '-' : s.slot} of ${s.slots}` + (inSlots.includes(s.state) ? `, ${minutes(s.slots - 1 - s.slot)} of the mission left` : '') + (s.predicted_end_j === null ? '' : `, predicted end ${kilojoules(s.predicted_end_j)} ${scope(s)}`));
+  setText($('now'), list.length || replay ? '' : ['state', 'clock', 'age'].map(x => $(x).textContent).join(', '));
   renderValues(s);
   renderAircraft(s);
   renderMap(s);
@@ -416,7 +417,7 @@ function renderMap(s) {
   const u = view.u, at = new Map(s.aircraft.filter(a => a.position_m).map(a => [a.number, a.position_m]));
   const d = {links: '', served: '', local: '', waiting: '', idle: ''};
   for (const [, e, n, aircraft] of users) {
-    const kind = aircraft > 0 ? 'served' : aircraft === 0 ? 'local' : aircraft === -1 ? 'idle' : 'waiting';
+    const kind = aircraft === -1 || !inSlots.includes(s.state) ? 'idle' : aircraft > 0 ? 'served' : aircraft === 0 ? 'local' : 'waiting';
     d[kind] += `M${e} ${-n}h0`; // a dot: a line of no length with round ends
     const p = aircraft > 0 && at.get(aircraft);
     if (p) d.links += `M${p[0].toFixed(0)} ${(-p[1]).toFixed(0)}L${e} ${-n}`;
@@ -459,8 +460,8 @@ function renderCharts() {
 }
 addEventListener('resize', () => { samplesNew = true; requestRender(); });
 
-// ---- Acts that are meant. How long a press lasted is said by the events' own times, so that a page that was busy takes no tap
-// for a press, nor a press for a tap: what came meanwhile is handled before the second frame.
+// ---- Acts that are meant. A press lasts by the events' own times, so that a busy page takes no tap for a press, nor a
+// press for a tap: what came meanwhile is handled before the second frame.
 function makeHold(button, act, lastsMS = 1000) {
   let frame = 0, frames = 0, fromMS = 0, told = 0;
   const label = button.lastChild;
@@ -548,7 +549,7 @@ function renderCommands(s) {
   if (list.join() !== ticks) explainTicks(list);
   for (const [action] of actions) {
     const box = $(`act-${action}`), why = s.refuses?.[action === 'keep' ? 'budget' : action], was = lately(action);
-    box.classList.toggle('unfit', !!why);
+    box.classList.toggle('unfit', !!why || action === 'keep' && s.covered_until_slot == null);
     box.hidden = why?.startsWith('not while') && !was && !urgent.includes(action); // for another time
     box.classList.toggle('no', !!was && !was.ok);
     setText(box.firstChild, was ? was.text : list.length && namesAircraft.includes(action) ? named[action] || '...' : why ? `Refused: ${why}.` : state.before[action] || 'Tick the aircraft first.');
@@ -589,7 +590,7 @@ async function send(q, kind) {
   }
 }
 
-// A form's command is sent as it was last explained: the total that a budget replaces stood there.
+// A form's command is sent as last explained: with the total that it replaces.
 function makeForm(kind, fields, button, before, read) {
   const form = $(fields[0]).form, first = $(before).textContent;
   let explained = null, problem = '', timer = 0, asking = 0;
@@ -663,7 +664,7 @@ async function openReplay(session) {
   scrub.oninput = () => seek(Number(scrub.value));
   $('play').onclick = () => play(!replay.timer);
   $('replay').hidden = false;
-  $('mute').hidden = true;
+  for (const id of ['mute', 'age', 'legend']) $(id).hidden = true;
   addEventListener('keydown', e => {
     const slots = {ArrowLeft: -1, ArrowRight: 1, PageUp: -10, PageDown: 10, Home: -Infinity, End: Infinity}[e.key];
     if (![document.body, scrub].includes(e.target) || e.ctrlKey || e.altKey || e.metaKey || slots === undefined && e.key !== ' ') return;
@@ -677,10 +678,8 @@ async function openReplay(session) {
 function seek(atMS) {
   if (atMS < replay.atMS) { // from the start again
     replay.next = 0;
-    history_ = -1;
-    state = null;
-    lastCommandID = undefined;
-    lastCommandSeenMS = -Infinity;
+    history_ = -1, state = null;
+    lastCommandID = undefined, lastCommandSeenMS = -Infinity;
     answers = [];
     $('answers').replaceChildren();
   }
