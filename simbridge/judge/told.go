@@ -434,7 +434,7 @@ func (c *check) toldPower() {
 
 // measuredCost: joules that the model supplied never measure the model, so that no gap excuses it.
 func (c *check) measuredCost() {
-	const share, monitorShare, offersShare, knownSlots, lasts = 0.09, 0.01, 0.03, 8, 2
+	const share, monitorShare, offersShare, knownSlots, lasts = 0.09, 0.01, 0.03, 11, 2
 	if w := c.World; w == nil || w.Wind.MeanMaxMPS > 0 || w.Gust > 0 || w.SecondShock.Factor > 0 || !c.costsTheFormula() {
 		return
 	}
