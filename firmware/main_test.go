@@ -25,8 +25,8 @@ func TestImports(t *testing.T) {
 		"prefdt/firmware/user":   {"prefdt/offline", "prefdt/simbridge", "prefdt/firmware/leader", "github.com/tetratelabs/wazero"},
 		"prefdt/telemetry/...":   {"prefdt/firmware", "prefdt/inference", "prefdt/offline", "prefdt/simbridge"},
 		"prefdt/inference/...":   {"prefdt/firmware", "prefdt/telemetry", "prefdt/offline", "prefdt/simbridge"},
-		// It reads a flight's files: neither the simulator that flew it nor the leader is needed for that.
-		"prefdt/offline": {"prefdt/firmware", "prefdt/simbridge/fly", "prefdt/simbridge/users", "github.com/bluenviron/gomavlib",
+		// It reads a flight's files: neither the simulator that flew it nor the leader is needed for that. A worker's tasks it measures.
+		"prefdt/offline": {"prefdt/firmware/leader", "prefdt/firmware/fleet", "prefdt/firmware/account", "prefdt/simbridge/fly", "prefdt/simbridge/users", "github.com/bluenviron/gomavlib",
 			"github.com/mochi-mqtt"},
 	} {
 		out, err := exec.Command("go", "list", "-deps", packages).Output()

@@ -42,7 +42,7 @@ var toldRules = []Rule{
 		"docs/failures.md", (*check).keptAtRestart},
 	{"told power", "statuses, true power", "a reason that says so, where flying costs half as much again",
 		contract + "status", (*check).toldPower},
-	{"measured cost", "true power, the ledger's rows", "9 % off, 3 % more without reports, what its sensor makes of it and 1 % a " +
+	{"measured cost", "true power, the ledger's rows", "10 % off, 3 % more without reports, what its sensor makes of it and 1 % a " +
 		"second between two readings, in two slots in a row, from 8 slots after a change on",
 		contract + "joules", (*check).measuredCost},
 	{"measured flight", "what the leader recorded of its measurements, true power", "three of its errors, 4 %, 20 J and what its sensors " +
@@ -434,7 +434,7 @@ func (c *check) toldPower() {
 
 // measuredCost: joules that the model supplied never measure the model, so that no gap excuses it.
 func (c *check) measuredCost() {
-	const share, monitorShare, offersShare, knownSlots, lasts = 0.09, 0.01, 0.03, 11, 2
+	const share, monitorShare, offersShare, knownSlots, lasts = 0.1, 0.01, 0.03, 11, 4
 	if w := c.World; w == nil || w.Wind.MeanMaxMPS > 0 || w.Gust > 0 || w.SecondShock.Factor > 0 || !c.costsTheFormula() {
 		return
 	}
