@@ -26,7 +26,8 @@ func TestImports(t *testing.T) {
 		"prefdt/telemetry/...":   {"prefdt/firmware", "prefdt/inference", "prefdt/offline", "prefdt/simbridge"},
 		"prefdt/inference/...":   {"prefdt/firmware", "prefdt/telemetry", "prefdt/offline", "prefdt/simbridge"},
 		// It reads a flight's files: neither the simulator that flew it nor the leader is needed for that. A worker's tasks it measures.
-		"prefdt/offline": {"prefdt/firmware/leader", "prefdt/firmware/fleet", "prefdt/firmware/account", "prefdt/simbridge/fly", "prefdt/simbridge/users", "github.com/bluenviron/gomavlib",
+		"prefdt/offline": {"prefdt/firmware/leader", "prefdt/firmware/fleet", "prefdt/firmware/account", "prefdt/simbridge/fly",
+			"prefdt/simbridge/users", "github.com/bluenviron/gomavlib",
 			"github.com/mochi-mqtt"},
 	} {
 		out, err := exec.Command("go", "list", "-deps", packages).Output()
