@@ -5,19 +5,14 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tetratelabs/wazero"
 
 	"prefdt/configs/cli"
-	"prefdt/firmware/worker/function"
 	"prefdt/inference/model"
 	"prefdt/offline/export"
 	"prefdt/offline/offlinetest"
@@ -69,21 +64,6 @@ func TestReport(t *testing.T) {
 		if l := got.Leader[a]; l == nil || l["binary_bytes"] != nil || got.Missing["leader "+a] == "" {
 			t.Errorf("without programs the leader on %s is %v", a, l)
 		}
-	}
-}
-
-// Tasks go through a worker's door, and what they come to is between nothing and all.
-func TestMeasureTask(t *testing.T) {
-	service := httptest.NewServer(http.HandlerFunc(serveSpins))
-	defer service.Close()
-	f := function.Config{ID: "http", HTTP: service.URL}
-	x := offlinetest.Must(measureTask(t.Context(), f, "", t.TempDir(), 3, 0.5))(t)
-	if !(x.Goodput > 0 && x.P50 > 0 && x.P95 >= x.P50 && x.Fairness > 0 && x.Fairness < 1.001 && x.Users == 3 && x.Load == 0.5) {
-		t.Errorf("%+v", x)
-	}
-	late := lateness(100 * time.Millisecond)
-	if slices.Min(late) < 0 || len(late) != 10 {
-		t.Errorf("late by %v", late)
 	}
 }
 
