@@ -48,7 +48,8 @@ func ReadKey(path string) (ed25519.PrivateKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read key: %w", err)
 	}
-	if public, _ := os.ReadFile(strings.TrimSuffix(path, ".key") + ".pub"); strings.HasSuffix(path, ".pub") || bytes.Equal(text, public) {
+	public, err := os.ReadFile(strings.TrimSuffix(path, ".key") + ".pub")
+	if strings.HasSuffix(path, ".pub") || err == nil && bytes.Equal(text, public) {
 		return nil, fmt.Errorf("read key %s: it is the public key, which everybody may know; want its NAME.key", path)
 	}
 	seed, err := parseKey(strings.TrimSpace(string(text)))

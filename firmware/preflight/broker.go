@@ -306,13 +306,11 @@ func identity(b *telemetry.Broker) string {
 // otherLeader looks for another leader as the leader does when it starts.
 func (p *preflight) otherLeader(ctx context.Context) (none bool) {
 	c := &p.config
-	l := link.MQTT{Broker: c.Broker, Fleet: c.Fleet, SlotDuration: c.WallTime(1), Clock: clock.New(), Log: slog.New(slog.DiscardHandler)}
-	if c.LeaderKeyFile != "" {
-		var err error
-		if l.LeaderKey, err = telemetry.ReadKey(c.LeaderKeyFile); err != nil {
-			return false // commandKeys says so
-		}
+	if c.LeaderKeyFile != "" && p.leaderKey == nil {
+		return false // commandKeys has said why
 	}
+	l := link.MQTT{Broker: c.Broker, Fleet: c.Fleet, SlotDuration: c.WallTime(1), Clock: clock.New(), LeaderKey: p.leaderKey,
+		Log: slog.New(slog.DiscardHandler)}
 	if err := l.FindIncumbent(ctx); ctx.Err() == nil && !p.fails("other leader", err) {
 		p.add(ResultOK, "other leader", "none was received")
 		return true

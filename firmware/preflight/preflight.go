@@ -8,6 +8,7 @@ package preflight
 import (
 	"cmp"
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
@@ -63,6 +64,7 @@ type preflight struct {
 	findings   []Finding
 	counts     map[string]int        // of findings, by result
 	mavlinkKey *frame.V2Key          // of MAVLink, nil: unsigned
+	leaderKey  ed25519.PrivateKey    // nil: none, or it cannot be read
 	saved      []fleet.SavedAircraft // by the ledger: what was drawn from the packs
 }
 
@@ -318,7 +320,8 @@ func (p *preflight) commandKeys() {
 		p.add(ResultOK, "commands", "%d keys, unsigned commands are refused", len(keys))
 	}
 	if path := p.config.LeaderKeyFile; path != "" {
-		if _, err := telemetry.ReadKey(path); !p.fails("leader key", err) {
+		var err error
+		if p.leaderKey, err = telemetry.ReadKey(path); !p.fails("leader key", err) {
 			p.add(ResultOK, "leader key", "%s signs answers and statuses", path)
 		}
 	}

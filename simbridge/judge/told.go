@@ -43,7 +43,7 @@ var toldRules = []Rule{
 	{"told power", "statuses, true power", "a reason that says so, where flying costs half as much again",
 		contract + "status", (*check).toldPower},
 	{"measured cost", "true power, the ledger's rows", "10 % off, 3 % more without reports, what its sensor makes of it and 1 % a " +
-		"second between two readings, in two slots in a row, from 8 slots after a change on",
+		"second between two readings, in four slots in a row, from 11 slots after a change on",
 		contract + "joules", (*check).measuredCost},
 	{"measured flight", "what the leader recorded of its measurements, true power", "three of its errors, 4 %, 20 J and what its sensors " +
 		"make of it, of what flying cost then", contract + "joules", (*check).measuredFlight},
